@@ -1,0 +1,170 @@
+"""Controller side of `strata_results`: open the run folder, keep each slot, close it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from strata import plan as planning
+from strata import results, units
+from strata.errors import Refused
+from strata.experiment import PLATFORM
+
+
+class ActionModule(ActionBase):
+    """One method for each state; each returns lines of progress for people."""
+
+    _supports_check_mode = True
+    TRANSFERS_FILES = False
+    _VALID_ARGS = frozenset(
+        {"state", "folder", "plan", "image", "dataset", "testbed", "hosts", "slot", "outcomes"}
+    )
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        given = self._task.args
+        if self._task.check_mode:
+            return {**result, "changed": True, "pending": [], "references": {}}
+        states = {
+            "opened": self._open,
+            "begun": self._begin,
+            "stored": self._store,
+            "closed": self._close,
+            "verified": self._verify,
+            "reported": self._report,
+        }
+        try:
+            return {**result, **states[given["state"]](Path(given["folder"]), given)}
+        except Refused as refused:
+            raise AnsibleActionFail(str(refused)) from None
+
+    def _open(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        there = (folder / "run.json").exists()
+        if there:
+            run = results.Run(folder)
+            _check_same_bits(run, given)
+            if run.pending():
+                run.event("resumed")
+        else:
+            run = results.Run.create(folder, _document(given), _plan(given), given["hosts"])
+        return {"changed": not there, "pending": run.pending(), "references": run.references()}
+
+    def _begin(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        run, slot = results.Run(folder), given["slot"]
+        slots = run.slots()
+        index = next(i for i, other in enumerate(slots, 1) if other["slot"] == slot["slot"])
+        left = units.duration(run.seconds_left(_estimates(slots)))
+        run.event("slot_started", slot=slot["slot"])
+        what = " beside ".join(name(trial["levels"], run.document) for trial in slot["trials"])
+        return {
+            "changed": True,
+            "progress": [f"trial {index} of {len(slots)}  {what}  (left: about {left})"],
+        }
+
+    def _store(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        run = results.Run(folder)
+        records = run.store(given["slot"]["slot"], given["outcomes"])
+        return {"changed": True, "progress": [f"    {figure(record)}" for record in records]}
+
+    def _close(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        del given
+        totals = results.Run(folder).close()
+        return {"changed": True, "totals": totals}
+
+    def _verify(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        del given
+        run = results.Run(folder)
+        pending = run.pending()
+        if pending:
+            raise Refused(
+                f"{folder.name} is not complete",
+                given=f"{len(pending)} of {len(run.slots())} slots have no record",
+                then="run the same command again: it resumes",
+            )
+        run.check_records()
+        return {"changed": False}
+
+    def _report(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        del given
+        # matplotlib and pandas take a second to import, which no other state should pay.
+        from analysis import report  # noqa: PLC0415
+
+        return {"changed": True, "progress": report.make(folder)}
+
+
+def name(levels: dict[str, Any], run: dict[str, Any]) -> str:
+    """A cell for people: its platform and what varies beside it."""
+    platform = "/".join(str(levels[part]) for part in PLATFORM)
+    rest = [str(levels[f]) for f in run["factors"] if f not in PLATFORM and levels[f]]
+    return " ".join([platform, *rest])
+
+
+def figure(record: dict[str, Any]) -> str:
+    """The outcome of a trial in a line."""
+    if record["status"] != "ok":
+        reason = record["reason"] or {}
+        message = str(reason.get("message", "")).strip().splitlines() or [""]
+        return f"{record['status']}: {reason.get('cause')}: {message[-1][:160]}"
+    metrics = record["metrics"]
+    shown = [m for m in ("throughput", "rate", "elapsed") if m in metrics]
+    text = ", ".join(f"{metrics[m]['value']:.4g} {metrics[m]['unit']}" for m in shown)
+    flags = ", ".join(flag["name"] for flag in record["flags"])
+    return f"{text}{f'  [{flags}]' if flags else ''}"
+
+
+def _estimates(slots: list[dict[str, Any]]) -> dict[str, float]:
+    cells = {trial["cell"]: trial["levels"] for slot in slots for trial in slot["trials"]}
+    return {cell: planning.slot_seconds(levels, 1) for cell, levels in cells.items()}
+
+
+def _document(given: dict[str, Any]) -> dict[str, Any]:
+    """run.json less what the results folder itself adds."""
+    plan = given["plan"]
+    experiment, data = plan["experiment"], given["dataset"]
+    return {
+        "run": plan["run"],
+        "name": experiment["name"],
+        "experiment": experiment,
+        "experiment_digest": plan["experiment_digest"],
+        "plan_digest": plan["digest"],
+        "seed": experiment["seed"],
+        "testbed": given["testbed"],
+        "hosts": plan["hosts"],
+        "image": {key: given["image"][key] for key in ("kind", "digest")},
+        "dataset": {key: data[key] for key in ("name", "digest", "origin")} if data else None,
+        "strata": _version(),
+        "baseline": plan["baseline"],
+        "demonstration": experiment["demonstration"],
+        "factors": plan["factors"],
+        "left_out": plan["left_out"],
+    }
+
+
+def _plan(given: dict[str, Any]) -> dict[str, Any]:
+    return {key: given["plan"][key] for key in ("slots", "estimate")}
+
+
+def _check_same_bits(run: results.Run, given: dict[str, Any]) -> None:
+    """A run is resumed with the image and the data it was opened with, or not at all."""
+    for part in ("image", "dataset"):
+        before, now = run.document.get(part), given[part]
+        if (before or {}).get("digest") != (now or {}).get("digest"):
+            raise Refused(
+                f"{run.folder.name} was opened with another {part}; its trials cannot be compared",
+                given=f"{(before or {}).get('digest')}, now {(now or {}).get('digest')}",
+                then="begin a new run: -e strata_run=NAME",
+            )
+
+
+def _version() -> dict[str, str]:
+    """Version of Strata: the commit of this checkout, marked when files were changed."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        commit = done.stdout.strip()
+    except FileNotFoundError:
+        commit = ""
+    return {"version": "0.1.0", "commit": commit or "unknown"}

@@ -1,0 +1,58 @@
+"""The command line: `python -m analysis report RUN`, `show RUN`, `compare RUN_A RUN_B`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .errors import AnalysisError
+from .schema import SchemaError
+
+REFUSED = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0, or 2 after one sentence on stderr."""
+    options = _parser().parse_args(arguments)
+    try:
+        lines = _lines(options)
+    except (AnalysisError, SchemaError, OSError) as error:
+        print(f"analysis: {error}", file=sys.stderr)
+        return REFUSED
+    print("\n".join(lines))
+    return 0
+
+
+def _lines(options: argparse.Namespace) -> list[str]:
+    # Each command imports what it needs: drawing takes a second that `show` has no use for.
+    if options.command == "report":
+        from .report import make  # noqa: PLC0415
+
+        return make(options.run)
+    if options.command == "show":
+        from . import summary_lines  # noqa: PLC0415
+
+        return summary_lines(options.run)
+    from . import load, two_runs, two_runs_page  # noqa: PLC0415
+
+    left, right = load.load(options.left), load.load(options.right)
+    return [*two_runs.lines(left, right), "", f"report: {two_runs_page.write(left, right)}"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m analysis", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    report = commands.add_parser("report", help="write RUN/report and print the summary")
+    show = commands.add_parser("show", help="print the summary and write nothing")
+    for command in (report, show):
+        command.add_argument("run", type=Path, metavar="RUN", help="a folder in results/")
+    compare = commands.add_parser("compare", help="what changed from run A to run B, cell by cell")
+    compare.add_argument("left", type=Path, metavar="RUN_A")
+    compare.add_argument("right", type=Path, metavar="RUN_B")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

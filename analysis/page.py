@@ -1,0 +1,275 @@
+"""The page of a run: one HTML file that needs nothing else, from the frames of `tables`."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import pandas as pd
+from markupsafe import Markup
+
+from . import figures, text
+from . import load as loading
+from . import tables as report_tables
+from .answers import available, baseline_name, headline, sentences
+from .metrics import DASH, Scale, get, ordered, scale
+from .tables import Tables, records
+
+DEGRADATION = ("throughput", "rate", "elapsed", "startup", "first_step")
+MARKS = {"degraded": "▼", "improved": "▲", "no credible change": "●", "too few trials": "?"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A group of panels with what they show."""
+
+    title: str
+    caption: str
+    panels: list[Markup]
+    key: list[tuple[str, str]]
+
+
+def render(tables: Tables) -> str:
+    """The page as HTML. The same tables give the same text."""
+    return fill("report.html.j2", context(tables))
+
+
+def fill(template: str, values: dict[str, Any]) -> str:
+    """A template with values, all of them escaped but Markup."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("analysis"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["mark"] = MARKS.__getitem__
+    return environment.get_template(template).render(values)
+
+
+def context(tables: Tables) -> dict[str, Any]:
+    """Everything the template shows, as texts."""
+    loaded = tables.loaded
+    changes = report_tables.chance_verdicts(tables.comparisons)
+    return {
+        "run": loaded.run,
+        "title": loaded.run.experiment.get("title") or loaded.run.name,
+        "description": loaded.run.experiment.get("description") or "",
+        "notices": loaded.notices(),
+        "baseline": baseline_name(tables),
+        "sentences": sentences(tables),
+        "answers": answers(tables),
+        "metrics": [get(name).label for name in headline(tables)],
+        "lost": records(tables.lost),
+        "cells": cells(tables),
+        "others": [_values(tables, name) for name in _others(tables)],
+        "values": [_values(tables, name) for name in _shown(tables)],
+        "degradation": degradation(tables),
+        "by_chance": f"{changes:.1f}" if changes >= 0.5 else "",  # noqa: PLR2004
+        "figures": drawn(tables),
+        "flags": flags(tables),
+        "unjudged": tables.unjudged,
+        "flops": flops(tables),
+        "drift": _texts(loaded.drift, ("reference", "now")),
+        "fingerprints": fingerprints(tables),
+        "overhead": report_tables.overhead(loaded),
+    }
+
+
+def answers(tables: Tables) -> list[dict[str, Any]]:
+    """A row a side for the table on top: an entry for each headline metric, over all cases."""
+    if tables.overall.empty:
+        return []
+    tint = figures.colours(tables.order)
+    rows = []
+    for side, group in tables.overall.groupby("side", sort=False):
+        by_metric = {row["metric"]: row for row in records(group)}
+        entries = [_answer(by_metric[name]) for name in headline(tables) if name in by_metric]
+        name = group["short"].iloc[0]
+        rows.append({"side": name, "colour": tint[str(side)], "entries": entries,
+                     "same_platform": _same_platform(tables, str(side))})  # fmt: skip
+    return rows
+
+
+def cells(tables: Tables) -> list[dict[str, Any]]:
+    """A row a cell: how its trials ended, and links to their records."""
+    rows = records(tables.counts)
+    place = {side: i for i, side in enumerate(tables.order)}
+    rows.sort(key=lambda row: (row["case"], place[row["side"]], row["cell"]))
+    return [{**row, "trials": _trials(tables, row["cell"])} for row in rows]
+
+
+def degradation(tables: Tables) -> list[dict[str, Any]]:
+    """A table a metric: both means, change, difference, verdict, and the trials behind them."""
+    found = []
+    for name in DEGRADATION:
+        rows = tables.comparisons
+        rows = rows[rows["metric"] == name] if len(rows) else rows
+        if len(rows):
+            means = tables.summary.loc[tables.summary["metric"] == name, "mean"]
+            how = scale(means, get(name).unit)
+            shown = [_comparison(tables, row, how) for row in records(rows)]
+            found.append({"title": get(name).label, "better": get(name).better,
+                          "unit": how.unit, "rows": shown})  # fmt: skip
+    return found
+
+
+def drawn(tables: Tables) -> list[Figure]:
+    """All figures that this run has data for."""
+    usable, order = tables.usable, tables.order
+    tint = figures.colours(order)
+    short = tables.trials.drop_duplicates("side").set_index("side")["short"]
+    key = [(str(short[side]), tint[side]) for side in order]
+    rate = next((name for name in ("throughput", "rate") if name in usable), "elapsed")
+    groups = [
+        Figure("Change against the baseline",
+               "Ratio of means with its 95 % interval; the line marks no change.",
+               _marked(figures.changes(tables.comparisons, headline(tables), tint)), key),
+        Figure(f"{get(rate).label} by platform",
+               "Dots are trials, the bar is their mean with its 95 % interval. "
+               "The axis does not start at zero.",
+               _marked(figures.values(usable, tables.summary, rate, tint)), key),
+        Figure("Step by step",
+               "Duration of each step: the median over trials, single trials faint behind it. "
+               "Warm-up is shaded; a first step beyond the top is written out.",
+               _marked(figures.steps(loading.steps(tables.loaded), usable, tint)), key),
+        Figure("Where the time goes",
+               "Mean seconds of each part, from launch to the end. The matmul probe, which runs "
+               "after the measurement, is not part of it.",
+               _marked(figures.phases(usable, order)), list(figures.PHASES.values())),
+        Figure("Use of the host",
+               "Median over trials. Solid: the whole host. Dashed: the workload alone.",
+               _marked(figures.usage(loading.usage(tables.loaded), usable, tint)), key),
+    ]  # fmt: skip
+    return [group for group in groups if group.panels]
+
+
+def flags(tables: Tables) -> list[dict[str, Any]]:
+    """A row a cell and flag: how many of its trials bear it, and what each says."""
+    rows = []
+    for (case, short, name), group in tables.flags.groupby(["case", "short", "name"]):
+        details = records(group[["trial", "detail"]])
+        rows.append({"case": case, "short": short, "name": name, "count": len(group),
+                     "details": details})  # fmt: skip
+    return rows
+
+
+def flops(tables: Tables) -> list[dict[str, str]]:
+    """A row a cell: FLOP/s that training achieved beside those of a large matmul."""
+    rows = tables.summary[tables.summary["metric"].isin(["flops", "matmul_flops"])]
+    found = []
+    for keys, group in rows.groupby(["case", "side", "short"], sort=False):
+        mean = group.set_index("metric")["mean"]
+        if {"flops", "matmul_flops"} <= set(mean.index):
+            share = mean["flops"] / mean["matmul_flops"]
+            found.append({
+                "case": str(keys[0]), "short": str(keys[2]),
+                "flops": text.quantity(mean["flops"], "FLOP/s"),
+                "matmul": text.quantity(mean["matmul_flops"], "FLOP/s"),
+                "share": f"{share:.1%}".replace("%", " %"),
+            })  # fmt: skip
+    return found
+
+
+def fingerprints(tables: Tables) -> list[dict[str, Any]]:
+    """A table a host of what it is made of, with labels for people."""
+    # Imported here: the library behind the modules, which nothing else on the page needs.
+    from strata.fingerprint import field  # noqa: PLC0415
+
+    found = []
+    for host, values in tables.loaded.hosts.items():
+        rows = [(field(key).label, _fact(value, field(key).unit)) for key, value in values.items()]
+        found.append({"host": host, "rows": rows})
+    return found
+
+
+def _same_platform(tables: Tables, side: str) -> bool:
+    """Whether a side differs from the baseline by a label alone: an A/A comparison."""
+    trials, baseline = tables.trials, tables.loaded.run.baseline
+    ours = trials[trials["side"] == side]
+    platforms = set(trials.loc[trials["is_baseline"], "platform"])
+    rest = [name for name in baseline if name != "label"]
+    same = all((ours[name] == baseline[name]).all() for name in rest)
+    return "label" in baseline and same and set(ours["platform"]) == platforms
+
+
+def _answer(row: dict[str, Any]) -> dict[str, Any]:
+    known = get(row["metric"])
+    return {
+        "metric": known.label,
+        "change": text.percent(row["ratio"]),
+        "span": text.span(row["ratio_low"], row["ratio_high"]),
+        "verdict": row["verdict"],
+        "cases": row["cases"],
+        "counted": f"{row['n']} against {row['n_baseline']} trials",
+    }
+
+
+def _comparison(tables: Tables, row: dict[str, Any], how: Scale) -> dict[str, Any]:
+    name, difference = row["metric"], row["difference"]
+    ours, theirs = (_mean(tables, row[cell], name) for cell in ("cell", "cell_baseline"))
+    sign = "+" if difference > 0 else text.MINUS
+    return {
+        "case": row["case"], "short": row["short"], "n": f"{row['n']} / {row['n_baseline']}",
+        "mean": how.text(ours), "baseline": how.text(theirs),
+        "change": text.percent(row["ratio"]),
+        "span": text.span(row["ratio_low"], row["ratio_high"]).strip("()"),
+        "difference": f"{sign}{how.text(abs(difference))}" if math.isfinite(difference) else DASH,
+        "verdict": row["verdict"],
+        "trials": _trials(tables, row["cell"]),
+        "baseline_trials": _trials(tables, row["cell_baseline"]),
+    }  # fmt: skip
+
+
+def _mean(tables: Tables, cell: str, name: str) -> float:
+    rows = tables.summary
+    found = rows.loc[(rows["cell"] == cell) & (rows["metric"] == name), "mean"]
+    return float(found.iloc[0]) if len(found) else math.nan
+
+
+def _values(tables: Tables, name: str) -> dict[str, Any]:
+    """The summary of one metric, a row a cell, in one scale."""
+    known = get(name, tables.loaded.units.get(name, "1"))
+    rows = tables.summary[tables.summary["metric"] == name]
+    how = scale(rows["max"], known.unit)
+    parts = ("mean", "low", "high", "median", "min", "max", "sd")
+    shown = [
+        {"case": row["case"], "short": row["short"], "n": row["n"],
+         **{part: how.text(row[part]) for part in parts}}
+        for row in records(rows)
+    ]  # fmt: skip
+    return {"title": known.label, "unit": how.unit, "rows": shown}
+
+
+def _shown(tables: Tables) -> list[str]:
+    """The metrics whose summaries are open: the headline's, and the first step against later."""
+    found = set(tables.summary["metric"])
+    return available(tables) + [name for name in ("first_over_later",) if name in found]
+
+
+def _others(tables: Tables) -> list[str]:
+    found = set(tables.summary["metric"]) - set(_shown(tables))
+    return ordered(found)
+
+
+def _trials(tables: Tables, cell: str) -> list[dict[str, str]]:
+    rows = tables.trials[tables.trials["cell"] == cell]
+    return [{"trial": str(row["trial"]), "status": str(row["status"])} for row in records(rows)]
+
+
+def _marked(panels: list[str]) -> list[Markup]:
+    """SVG that `figures` made; matplotlib has escaped every text in it."""
+    return [Markup(panel) for panel in panels]  # noqa: S704
+
+
+def _texts(frame: pd.DataFrame, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    return records(frame.assign(**{name: [_fact(v, "") for v in frame[name]] for name in names}))
+
+
+def _fact(value: Any, unit: str) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool) and unit:
+        return text.quantity(float(value), unit)
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -1,0 +1,79 @@
+"""Which trials stand against which: the side of a trial, its case, and the baseline.
+
+A side is what is compared (a platform, perhaps with a label); a case is what stays the same
+in a comparison (model and data, say). A comparison is matched: both sides have equal levels in
+everything but the compared factors, which are those that the run's baseline names.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from . import schema
+from .load import Loaded, canonical
+
+PLATFORM = ("substrate", "runtime", "network")
+
+
+def assign(loaded: Loaded) -> pd.DataFrame:
+    """The trials with `side`, `short`, `case`, `match` and `is_baseline`.
+
+    `side` names the platform in full and `short` only the parts that vary in this run; `match`
+    is equal for trials that may be compared.
+    """
+    run = loaded.run
+    levels = [json.loads(text) for text in loaded.trials["levels"]]
+    compared = _compared(run)
+    parts = [part for part in PLATFORM if len({str(one.get(part)) for one in levels}) > 1]
+    extra = [name for name in _varying(levels) if name in compared and name not in PLATFORM]
+    rest = [name for name in _varying(levels) if name not in compared and name not in PLATFORM]
+    return loaded.trials.assign(
+        side=[_name(one, PLATFORM, extra) for one in levels],
+        short=[_name(one, parts or PLATFORM, extra) for one in levels],
+        case=[_text(one, rest) for one in levels],
+        match=[canonical({k: v for k, v in one.items() if k not in compared}) for one in levels],
+        is_baseline=[_is_baseline(one, run.baseline) for one in levels],
+    )
+
+
+def _compared(run: schema.Run) -> set[str]:
+    """The factors of the baseline. A runtime implies its network, so they go together."""
+    compared = set(run.baseline)
+    return compared | {"network"} if "runtime" in compared else compared
+
+
+def _is_baseline(levels: dict[str, Any], baseline: dict[str, Any]) -> bool:
+    return bool(baseline) and all(levels.get(name) == value for name, value in baseline.items())
+
+
+def _varying(levels: list[dict[str, Any]]) -> list[str]:
+    names = dict.fromkeys(name for one in levels for name in one)
+    return [name for name in names if len({canonical(one.get(name)) for one in levels}) > 1]
+
+
+def _name(levels: dict[str, Any], parts: tuple[str, ...] | list[str], extra: list[str]) -> str:
+    platform = "/".join(str(levels.get(part)) for part in parts)
+    return " ".join([platform, *_values(levels, extra)])
+
+
+def _text(levels: dict[str, Any], names: list[str]) -> str:
+    return " · ".join(_values(levels, names)) or "all"
+
+
+def _values(levels: dict[str, Any], names: list[str]) -> list[str]:
+    """Words speak for themselves; a number needs its name."""
+    values = [(name, levels.get(name)) for name in names]
+    return [
+        value if isinstance(value, str) else f"{name} {canonical(value)}"
+        for name, value in values
+        if value not in ("", None)
+    ]
+
+
+def order(trials: pd.DataFrame) -> list[str]:
+    """Sides in the order of every table and figure: the baseline, then by name."""
+    first = trials.groupby("side")["is_baseline"].any()
+    return sorted(first.index, key=lambda side: (not first[side], side))

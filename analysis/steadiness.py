@@ -1,0 +1,66 @@
+"""Is the measured window of a trial steady? A doubt is flagged; nothing is cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+# Fewer measured steps than three thirds of this are not judged.
+FEWEST_IN_THIRD = 5
+# A window drifts when its ends differ by both: so much of the step, and so many standard errors.
+SHARE = 0.05
+ERRORS = 4.0
+# Standard error of a median over that of a mean (normal), and of the MAD to a standard deviation.
+MEDIAN_TO_MEAN, MAD_TO_SD = 1.2533, 1.4826
+
+
+def drift(durations: NDArray[np.float64]) -> tuple[float, float]:
+    """How the last third of a window differs from the first: as a share, in standard errors.
+
+    Medians and median absolute deviations, so that single slow steps do not decide.
+    """
+    third = len(durations) // 3
+    first, last = durations[:third], durations[-third:]
+    before, after = float(np.median(first)), float(np.median(last))
+    spread = np.hypot(_mad(first), _mad(last)) * MAD_TO_SD * MEDIAN_TO_MEAN / np.sqrt(third)
+    change = after - before
+    return change / before, abs(change) / max(float(spread), 1e-12 * before)
+
+
+def _mad(values: NDArray[np.float64]) -> float:
+    return float(np.median(np.abs(values - np.median(values))))
+
+
+def judge(steps: pd.DataFrame) -> pd.DataFrame:
+    """A row a trial with measured steps: trial, judged, drift (share), steady.
+
+    The duration of a step is that of its slowest worker.
+    """
+    if steps.empty:
+        return pd.DataFrame(columns=["trial", "judged", "drift", "steady"])
+    measured = steps[steps["phase"] == "measured"]
+    slowest = measured.groupby(["trial", "step"], sort=True)["duration_s"].max()
+    rows = []
+    for trial, series in slowest.groupby(level="trial", sort=False):
+        judged = len(series) >= 3 * FEWEST_IN_THIRD
+        share, errors = drift(series.to_numpy(dtype=np.float64)) if judged else (0.0, 0.0)
+        steady = abs(share) <= SHARE or errors <= ERRORS
+        rows.append({"trial": trial, "judged": judged, "drift": share, "steady": steady})
+    return pd.DataFrame(rows, columns=["trial", "judged", "drift", "steady"])
+
+
+def flags(judged: pd.DataFrame) -> pd.DataFrame:
+    """The trials that are not steady, as flags: trial, name, detail."""
+    doubtful = judged[~judged["steady"].astype(bool)]
+    return pd.DataFrame(
+        {
+            "trial": doubtful["trial"],
+            "name": "not_steady",
+            "detail": [
+                f"the last third of the measured steps is {abs(share):.0%} "
+                f"{'slower' if share > 0 else 'faster'} than the first"
+                for share in doubtful["drift"]
+            ],
+        }
+    )

@@ -1,0 +1,149 @@
+"""All frames of a report, made once from a loaded run, for the page, the files, the terminal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pandas as pd
+
+from . import load as loading
+from . import metrics, sides, stats, steadiness
+from .errors import EmptyRun
+from .load import Loaded
+
+COMPARED = ("throughput", "rate", "elapsed", "startup", "first_step", "step_median")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The frames of a report.
+
+    trials: a row a trial of `sides.assign`. summary, comparisons, overall: see `stats`.
+    counts: case, side, short, cell, ok, failed, void. flags: trial, name, detail, side, short,
+    case. lost: failed and void trials with their reasons. unjudged: how many trials have too few
+    measured steps to tell whether they were steady.
+    """
+
+    loaded: Loaded
+    trials: pd.DataFrame
+    summary: pd.DataFrame
+    comparisons: pd.DataFrame
+    overall: pd.DataFrame
+    counts: pd.DataFrame
+    flags: pd.DataFrame
+    lost: pd.DataFrame
+    unjudged: int
+
+    @property
+    def usable(self) -> pd.DataFrame:
+        return loading.usable(self.trials)
+
+    @property
+    def order(self) -> list[str]:
+        """Sides in the order of every table and figure."""
+        return sides.order(self.trials[self.trials["role"] == "measured"])
+
+
+def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
+    """Analyse a run. Raises EmptyRun without a usable trial, UnequalDigests where inputs differ.
+
+    Without `judge_steps` the steps are not read, and `flags` holds only what the records say.
+    """
+    trials = derived(sides.assign(loaded))
+    if loading.usable(trials).empty:
+        raise EmptyRun(_none_good(loaded.folder, trials))
+    names = [
+        name for name in metrics.ordered([*loaded.metrics, "first_over_later"]) if name in trials
+    ]
+    compared = [name for name in COMPARED if name in names]
+    seed = loaded.run.seed
+    # Without a baseline nothing is compared; with one that has no good trial, that is a verdict.
+    sided = trials if trials["is_baseline"].any() else trials.iloc[:0]
+    steps = loading.steps(loaded) if judge_steps else pd.DataFrame()
+    judged = steadiness.judge(steps)
+    names_of = trials[["trial", "side", "short", "case"]]
+    return Tables(
+        loaded=loaded,
+        trials=trials,
+        summary=stats.summarise(trials, names, seed),
+        comparisons=stats.compare(sided, compared, seed),
+        overall=stats.overall(sided, compared, seed),
+        counts=counts(trials),
+        flags=flags(loaded.flags, judged).merge(names_of, on="trial"),
+        lost=trials[trials["status"] != "ok"],
+        unjudged=int((~judged["judged"].astype(bool)).sum()),
+    )
+
+
+def _none_good(folder: Path, trials: pd.DataFrame) -> str:
+    """One sentence on a run without a good trial, with the commonest reason."""
+    lost = trials[trials["status"] != "ok"]
+    reasons = (lost["cause"] + ": " + lost["message"]).value_counts(sort=True)
+    why = f", {reasons.iloc[0]} times for the reason {reasons.index[0]!r}" if len(reasons) else ""
+    return f"{folder} has no measured trial that ended well yet: {len(lost)} ended otherwise{why}"
+
+
+def derived(trials: pd.DataFrame) -> pd.DataFrame:
+    """Add `first_over_later`, the first step over the median of the measured ones."""
+    if {"first_step", "step_median"} <= set(trials.columns):
+        return trials.assign(first_over_later=trials["first_step"] / trials["step_median"])
+    return trials
+
+
+def flags(recorded: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """The flags of the records, and `not_steady` where the steps show it: trial, name, detail."""
+    known = set(recorded.loc[recorded["name"] == "not_steady", "trial"])
+    found = steadiness.flags(judged)
+    more = found[~found["trial"].isin(known)]
+    return pd.concat([recorded, more], ignore_index=True) if len(more) else recorded
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """A dict a row, by column name."""
+    return cast(list[dict[str, Any]], frame.to_dict("records"))
+
+
+def counts(trials: pd.DataFrame) -> pd.DataFrame:
+    """How the measured trials of each cell ended: case, side, short, cell, ok, failed, void."""
+    measured = trials[trials["role"] == "measured"]
+    keys = ["case", "side", "short", "cell"]
+    found = measured.groupby([*keys, "status"]).size().unstack(fill_value=0)
+    for status in ("ok", "failed", "void"):
+        if status not in found:
+            found[status] = 0
+    return found.reset_index()[[*keys, "ok", "failed", "void"]]
+
+
+def chance_verdicts(comparisons: pd.DataFrame) -> float:
+    """How many of the verdicts of change would be expected if nothing differed anywhere."""
+    if comparisons.empty:
+        return 0.0
+    rated = comparisons["verdict"] != "too few trials"
+    return float(rated.sum()) * (1 - 0.95)
+
+
+def overhead(loaded: Loaded) -> str:
+    """`measured / wall: 312 s of 360 s (87 %), 1.2 s a trial outside of trials`, or nothing.
+
+    From the last `closed` event of the journal; a run that is not closed has none.
+    """
+    for event in reversed(loaded.journal):
+        found = event.model_dump()
+        if found.get("event") == "closed":
+            wall, measured = _number(found, "wall_s"), _number(found, "measured_s")
+            if not wall > 0:
+                return ""
+            outside = (wall - measured) / max(len(loaded.trials), 1)
+            return (
+                f"measured / wall: {measured:.0f} s of {wall:.0f} s ({measured / wall:.0%}), "
+                f"{outside:.1f} s a trial outside of trials"
+            ).replace("%", " %")
+    return ""
+
+
+def _number(event: dict[str, object], key: str) -> float:
+    value = event.get(key)
+    return float(value) if isinstance(value, int | float) else math.nan

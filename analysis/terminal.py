@@ -1,0 +1,72 @@
+"""What a run answers, as lines of plain text for a terminal. Imports nothing that draws."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from . import answers as first
+from . import tables as report_tables
+from . import text
+from .metrics import get
+from .tables import Tables
+
+NUMBERS = {2, 3, 4}
+
+
+def summary(tables: Tables) -> list[str]:
+    """What the run answers, as lines of at most 100 columns."""
+    run = tables.loaded.run
+    lines = [f"{run.name} ({run.run})"]
+    if run.demonstration:
+        lines.append("a demonstration: its figures are no basis for a decision")
+    lines += tables.loaded.notices()
+    lines += [line[: text.WIDTH] for line in first.sentences(tables)]
+    for title, rows in answers(tables):
+        lines += ["", title]
+        lines += text.table(("platform", "case", "change", "95 % interval", "trials", "verdict"),
+                            rows, NUMBERS, wrap=True)  # fmt: skip
+    if tables.comparisons.empty:
+        lines += ["", *means(tables)]
+    lines += ["", *ended(tables)]
+    overhead = report_tables.overhead(tables.loaded)
+    return [*lines, overhead] if overhead else lines
+
+
+def answers(tables: Tables) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """For each headline metric its title and a row a comparison, texts for people."""
+    found = []
+    for name in first.headline(tables):
+        rows = tables.comparisons[tables.comparisons["metric"] == name]
+        title = f"{get(name).label} against {first.baseline_name(tables)}"
+        found.append((title, [_answer(row) for _, row in rows.iterrows()]))
+    return found
+
+
+def means(tables: Tables) -> list[str]:
+    """Without anything to compare: the mean of each headline metric."""
+    rows = []
+    for name in first.available(tables):
+        for _, row in tables.summary[tables.summary["metric"] == name].iterrows():
+            value = text.quantity(row["mean"], get(name).unit)
+            rows.append((row["short"], row["case"], get(name).label, value, str(row["n"])))
+    return text.table(("platform", "case", "metric", "mean", "trials"), rows, {3, 4})
+
+
+def ended(tables: Tables) -> list[str]:
+    """How many trials ended how, and why each lost one was lost."""
+    found = tables.trials["status"].value_counts()
+    lines = [", ".join(f"{found.get(s, 0)} {s}" for s in ("ok", "failed", "void")) + " trials"]
+    for _, row in tables.lost.iterrows():
+        lines.append(f"{row['status']}: {row['trial']} ({row['cause']}): {row['message']}")
+    return [line if len(line) <= text.WIDTH else line[: text.WIDTH - 1] + "…" for line in lines]
+
+
+def _answer(row: pd.Series) -> tuple[str, ...]:
+    return (
+        row["short"],
+        row["case"],
+        text.percent(row["ratio"]),
+        text.span(row["ratio_low"], row["ratio_high"]).strip("()") or "none",
+        f"{row['n']} / {row['n_baseline']}",
+        row["verdict"],
+    )

@@ -1,0 +1,85 @@
+"""Numbers as words for people: changes in percent, values with units, tables of plain text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from .metrics import DASH, scale
+
+MINUS = "\N{MINUS SIGN}"
+WIDTH = 100
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """One value with its unit in a scale of its own: `2.310 GiB`, `41.20 ms`."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    return scale([value], unit).with_unit(value)
+
+
+def percent(ratio: float | None) -> str:
+    """A ratio as a signed change: 0.92 -> `-8.0 %`, with a true minus sign."""
+    if ratio is None or not math.isfinite(ratio):
+        return DASH
+    change = (ratio - 1) * 100
+    if abs(change) < 0.005:  # noqa: PLR2004
+        return "0.0 %"
+    # One decimal, but two where one would show a limit beside 0 as 0, on which a verdict hangs.
+    digits = 0 if abs(change) >= 99.95 else 2 if abs(change) < 0.05 else 1  # noqa: PLR2004
+    text = f"{abs(change):,.{digits}f}"
+    return f"{'+' if change > 0 else MINUS}{text} %"
+
+
+def span(low: float, high: float) -> str:
+    """The interval of a ratio: `(-2.1 … +1.2 %)`; nothing where there is none."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return ""
+    return f"({percent(low).removesuffix(' %')} … {percent(high)})"
+
+
+def change(ratio: float, low: float, high: float) -> str:
+    """A ratio with its interval: `-0.4 % (-2.1 … +1.2 %)`."""
+    return f"{percent(ratio)} {span(low, high)}".rstrip()
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], numbers: set[int], *, wrap: bool = False
+) -> list[str]:
+    """Lines of a plain-text table within WIDTH columns; columns in `numbers` align right.
+
+    Where it would be too wide, the widest text columns go on in the next line with `wrap`, and
+    else lose their middle.
+    """
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    gaps = 2 * (len(widths) - 1)
+    while sum(widths) + gaps > WIDTH:
+        widest = max(range(len(widths)), key=lambda i: (i not in numbers, widths[i]))
+        widths[widest] -= 1
+    lines = []
+    for row in (head, ["-" * width for width in widths], *rows):
+        parts = [_lines(text, widths[i]) if wrap else [text] for i, text in enumerate(row)]
+        for line in zip_longest(*parts, fillvalue=""):
+            cells = (_cell(text, widths[i], i in numbers) for i, text in enumerate(line))
+            lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """`text` over as many lines as it needs, broken after blanks and slashes if it can be."""
+    lines = [""]
+    for word in re.findall(r"[^ /]*[ /]?", text):
+        if lines[-1] and len((lines[-1] + word).rstrip()) > width:
+            lines.append("")
+        lines[-1] += word
+    return [line.rstrip() for line in lines]
+
+
+def _cell(text: str, width: int, number: bool) -> str:
+    if len(text) > width:
+        # The middle goes: names that begin alike differ at their end, and the other way round.
+        kept = max(width - 1, 0)
+        text = text[: kept - kept // 2] + "…" + text[len(text) - kept // 2 :]
+    return text.rjust(width) if number else text.ljust(width)

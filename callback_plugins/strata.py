@@ -1,0 +1,50 @@
+"""What a person sees: Ansible's own output, and a line for each trial in place of its tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.callback.default import CallbackModule as Default
+
+DOCUMENTATION = """
+    name: strata
+    type: stdout
+    short_description: Ansible's default output with Strata's progress
+    description:
+      - Prints what a task's result holds under C(progress), one line each.
+      - The tasks of a slot, three for each trial, and the checks of settings are shown only with
+        C(-v), or when they fail.
+    extends_documentation_fragment:
+      - default_callback
+      - result_format_callback
+"""
+
+QUIET_FILE = "tasks/slot.yml"
+QUIET_ACTION = "validate_argument_spec"
+
+
+class CallbackModule(Default):
+    """The default callback, quieter in the loop over slots."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "strata"
+
+    def _quiet(self, task: Any) -> bool:
+        quiet = QUIET_FILE in (task.get_path() or "") or task.action.endswith(QUIET_ACTION)
+        return self._display.verbosity == 0 and quiet
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        if not self._quiet(task):
+            super().v2_playbook_on_task_start(task, is_conditional)
+
+    def v2_playbook_on_include(self, included_file: Any) -> None:
+        if self._display.verbosity > 0 or QUIET_FILE not in str(included_file._filename):
+            super().v2_playbook_on_include(included_file)
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        lines = result._result.pop("progress", [])
+        if not self._quiet(result._task):
+            super().v2_runner_on_ok(result)
+        for line in lines:
+            self._display.display(line)

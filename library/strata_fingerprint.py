@@ -1,0 +1,53 @@
+#!/usr/bin/python
+"""The fingerprint of a host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: strata_fingerprint
+short_description: Capture what a host is made of
+description:
+  - Reads CPU, kernel, memory, disks, network cards, GPUs, engines and clock. Changes nothing.
+  - Holds nothing that identifies a machine.
+options:
+  state_dir:
+    description: Strata's folder on the host, for the type of its file system.
+    type: path
+    required: true
+attributes:
+  check_mode:
+    description: Reads all the same.
+    support: full
+  diff_mode:
+    description: Nothing changes.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Take the fingerprint
+  strata_fingerprint:
+    state_dir: /var/lib/strata
+"""
+
+RETURN = r"""
+fingerprint:
+  description: Flat keys such as C(cpu.model) with plain values.
+  returned: always
+  type: dict
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.strata.fingerprint import capture
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"state_dir": {"type": "path", "required": True}}, supports_check_mode=True
+    )
+    module.exit_json(changed=False, fingerprint=capture(Path(module.params["state_dir"])))
+
+
+if __name__ == "__main__":
+    main()

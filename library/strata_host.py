@@ -1,0 +1,62 @@
+#!/usr/bin/python
+"""What a host is and has."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: strata_host
+short_description: Ask a host for all that a plan needs to know
+description:
+  - Reads memory, disk, engines, kind of machine and lease in one call, and changes nothing.
+options:
+  state_dir:
+    description: Strata's folder on the host.
+    type: path
+    required: true
+attributes:
+  check_mode:
+    description: Reads all the same.
+    support: full
+  diff_mode:
+    description: Nothing changes.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Ask the host
+  strata_host:
+    state_dir: /var/lib/strata
+"""
+
+RETURN = r"""
+root: {description: Whether modules run as root here., returned: always, type: bool}
+cpus: {description: CPUs that may be used., returned: always, type: int}
+memory_total: {description: Bytes of memory., returned: always, type: int}
+memory_available: {description: Bytes that are available., returned: always, type: int}
+disk_free: {description: Bytes free where O(state_dir) is., returned: always, type: int}
+images: {description: Workload images that are unpacked here., returned: always, type: list, elements: str}
+docker: {description: "C(installed), C(running), C(version), C(sdk), and C(why_not), empty when it can be had.", returned: always, type: dict}
+service_manager: {description: "C(systemd), C(sysvinit) or C(none).", returned: always, type: str}
+distribution: {description: C(id) and C(version)., returned: always, type: dict}
+gpu: {description: "Whether an NVIDIA GPU is C(present), and the container C(toolkit).", returned: always, type: dict}
+virtualisation: {description: "C(none), C(container), C(kvm), C(qemu-tcg) or another hypervisor.", returned: always, type: str}
+mmdebstrap: {description: Whether the tool is there., returned: always, type: bool}
+lease: {description: The lease in force; empty without one., returned: always, type: dict}
+python: {description: Version of Python., returned: always, type: str}
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.strata.host import look
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"state_dir": {"type": "path", "required": True}}, supports_check_mode=True
+    )
+    module.exit_json(changed=False, **look(Path(module.params["state_dir"])))
+
+
+if __name__ == "__main__":
+    main()

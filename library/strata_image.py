@@ -1,0 +1,155 @@
+#!/usr/bin/python
+"""Hold the workload image on a host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: strata_image
+short_description: Hold the workload image on a host, and prove it
+description:
+  - Unpacks the image for the runtime V(native) and imports it into Docker for V(docker).
+  - Proves that each of them holds the digest. Other workload images are removed.
+  - When the host needs the archive and does not have it, V(archive_needed) says so and nothing is done.
+options:
+  digest:
+    description: SHA-256 of the image's canonical tar. Not needed for O(state=absent).
+    type: str
+    default: ""
+  archive:
+    description: The tar on this host, needed only when the image is not held yet.
+    type: path
+    default: ""
+  runtimes:
+    description: The runtimes of this host that need it.
+    type: list
+    elements: str
+    choices: [native, docker]
+    default: [native]
+  state_dir:
+    description: Strata's folder on the host.
+    type: path
+    required: true
+  state:
+    description: V(absent) removes all workload images of the given runtimes.
+    type: str
+    choices: [present, absent]
+    default: present
+attributes:
+  check_mode:
+    description: Proves what is there and says what would change.
+    support: full
+  diff_mode:
+    description: Shows which runtimes hold the digest before and after.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Hold the image for both runtimes
+  strata_image:
+    digest: "{{ image.digest }}"
+    archive: "{{ image.path }}"
+    runtimes: [native, docker]
+    state_dir: /var/lib/strata
+"""
+
+RETURN = r"""
+holds:
+  description: For each runtime, the digest that it is proven to hold, or an empty string.
+  returned: success
+  type: dict
+archive_needed:
+  description: Whether the archive must be carried to this host first.
+  returned: success
+  type: bool
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.image import DockerImage, Rootfs
+
+
+class Native:
+    """The unpacked image, in the shape of `DockerImage`."""
+
+    def __init__(self, state_dir: Path, content: str) -> None:
+        self._rootfs = Rootfs(state_dir / "images", content)
+        self.holds, self.load = self._rootfs.holds, self._rootfs.unpack
+
+    def others(self) -> list[str]:
+        return [str(path) for path in self._rootfs.others()]
+
+    def remove(self, folder: str) -> None:
+        shutil.rmtree(folder)
+
+
+def stores(given: dict[str, Any]) -> dict[str, Native | DockerImage]:
+    """What keeps the image for each runtime. Raises ImportError without the Docker SDK."""
+    found: dict[str, Native | DockerImage] = {}
+    if "native" in given["runtimes"]:
+        found["native"] = Native(Path(given["state_dir"]), given["digest"])
+    if "docker" in given["runtimes"]:
+        import docker  # noqa: PLC0415 - hosts without the runtime do not have it
+
+        found["docker"] = DockerImage(docker.from_env(), given["digest"])
+    return found
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "digest": {"type": "str", "default": ""},
+            "archive": {"type": "path", "default": ""},
+            "runtimes": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["native", "docker"],
+                "default": ["native"],
+            },
+            "state_dir": {"type": "path", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        required_if=[("state", "present", ["digest"])],
+        supports_check_mode=True,
+    )
+    try:
+        change(module, stores(module.params))
+    except (Refused, ImportError) as error:
+        module.fail_json(msg=str(error))
+
+
+def change(module: AnsibleModule, kept: dict[str, Native | DockerImage]) -> None:
+    """Bring every store to the asked state; leaves through exit_json."""
+    given = module.params
+    wanted = given["state"] == "present"
+    before = {name: wanted and store.holds() for name, store in kept.items()}
+    missing = [name for name, held in before.items() if wanted and not held]
+    superfluous = {name: store.others() for name, store in kept.items()}
+    archive = Path(given["archive"])
+    needed = bool(missing) and not (given["archive"] and archive.is_file())
+    if not module.check_mode and not needed:
+        for name in missing:
+            kept[name].load(archive)
+        for name, others in superfluous.items():
+            for other in others:
+                kept[name].remove(other)
+    loads = [] if needed else missing
+    module.exit_json(
+        changed=bool(loads) or any(superfluous.values()),
+        archive_needed=needed,
+        holds={
+            name: given["digest"] if held or (name in loads and not module.check_mode) else ""
+            for name, held in before.items()
+        },
+        diff={
+            "before": {"holds": before, "others": superfluous},
+            "after": {"holds": dict.fromkeys(kept, wanted), "others": {}},
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+#!/usr/bin/python
+"""Hold a host for one run."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: strata_lease
+short_description: Hold this host for one run
+description:
+  - Takes, prolongs or gives back the lease of the host.
+  - Refuses when another run, or another controller of the same run, holds it.
+  - A lease ends by itself with its controller where that is this machine, at a reboot,
+    and when it expires.
+options:
+  run:
+    description: Name of the run.
+    type: str
+    required: true
+  holder:
+    description: The controller's process.
+    type: dict
+    required: true
+    suboptions:
+      host:
+        description: Host name of the controller.
+        type: str
+        required: true
+      pid:
+        description: Number of the ansible-playbook process.
+        type: int
+        required: true
+      start:
+        description:
+          - Its start in clock ticks after boot, field 22 of V(/proc/PID/stat).
+          - Tells it from a later process with its number.
+        type: int
+        required: true
+  ttl_s:
+    description: Seconds after which it expires unless it is prolonged. Every trial prolongs it.
+    type: int
+    default: 3600
+  force:
+    description: Take it from whoever has it. Only for a holder that is known to be dead.
+    type: bool
+    default: false
+  state:
+    description: Whether to hold the host or to let it go.
+    type: str
+    choices: [present, absent]
+    default: present
+attributes:
+  check_mode:
+    description: Says what would change, and refuses what would be refused.
+    support: full
+  diff_mode:
+    description: Shows the run before and after.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Hold the host
+  strata_lease:
+    run: quick-20260101T000000Z
+    holder: {host: controller, pid: 4711, start: 123456}
+
+- name: Let it go
+  strata_lease:
+    run: quick-20260101T000000Z
+    holder: {host: controller, pid: 4711, start: 123456}
+    state: absent
+"""
+
+RETURN = r"""
+lease:
+  description: The lease that was in force before; empty without one.
+  returned: success
+  type: dict
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.strata import lease
+from ansible.module_utils.strata.errors import Refused
+
+HOLDER = {
+    "host": {"type": "str", "required": True},
+    "pid": {"type": "int", "required": True},
+    "start": {"type": "int", "required": True},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "run": {"type": "str", "required": True},
+            "holder": {"type": "dict", "required": True, "options": HOLDER},
+            "ttl_s": {"type": "int", "default": 3600},
+            "force": {"type": "bool", "default": False},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        before = lease.current()
+        changed = change(module.params, module.check_mode)
+    except Refused as refused:
+        module.fail_json(msg=str(refused))
+    shown = before["run"] if before else "nobody"
+    after = module.params["run"] if module.params["state"] == "present" else "nobody"
+    module.exit_json(
+        changed=changed,
+        lease=before or {},
+        diff={
+            "before": f"held by {shown}\n",
+            "after": f"held by {after if changed else shown}\n",
+        },
+    )
+
+
+def change(given: dict[str, Any], check: bool) -> bool:
+    """Take, prolong or give back; whether that changes who holds the host. Raises Refused."""
+    run, holder = given["run"], given["holder"]
+    if given["state"] == "absent":
+        return bool(lease.is_ours(run, holder) if check else lease.release(run, holder))
+    if check:
+        return bool(lease.would_change(run, holder, given["force"]))
+    return bool(lease.acquire(run, holder, given["ttl_s"], given["force"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Documentation of the action plugin `strata_plan`, which does all of the work on the controller."""
+
+DOCUMENTATION = r"""
+module: strata_plan
+short_description: Check an experiment against the inventory and make its plan
+description:
+  - Reads the experiment, refuses what is wrong with it, expands, places, shuffles and prices its slots.
+  - Finds the run to resume. Touches no host and writes nothing.
+options:
+  experiment:
+    description: The experiment's file.
+    type: path
+    required: true
+  slice:
+    description: A named small part of it.
+    type: str
+    default: ""
+  results:
+    description: Folder of all results.
+    type: path
+    required: true
+  run:
+    description: Name of the results folder; empty to resume the newest unfinished run of this plan, or to begin one.
+    type: str
+    default: ""
+  dataset:
+    description: Folder with real data instead of the experiment's dataset.
+    type: str
+    default: ""
+  image:
+    description: What decides the content of the workload image.
+    type: dict
+    required: true
+  hosts:
+    description: What M(strata_host) answered, by host. Without it the plan is made on paper.
+    type: dict
+    default: {}
+attributes:
+  check_mode:
+    description: It never changes anything.
+    support: full
+  diff_mode:
+    description: It never changes anything.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Make the plan on paper
+  strata_plan:
+    experiment: experiments/quick.yml
+    results: results
+    image: "{{ strata_image }}"
+"""
+
+RETURN = r"""
+plan:
+  description: Slots, estimate, name of the run, what was left out.
+  returned: success
+  type: dict
+controller:
+  description: The ansible-playbook process, as M(strata_lease) takes it.
+  returned: success
+  type: dict
+break_leases:
+  description: Hosts whose lease is of a dead process on this controller.
+  returned: success
+  type: list
+  elements: str
+"""

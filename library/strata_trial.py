@@ -1,0 +1,151 @@
+#!/usr/bin/python
+"""Run one trial on a host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: strata_trial
+short_description: Run one trial on this host and return its record
+description:
+  - Starts the workload under a runtime, pins and limits it, samples the host, enforces the time limit, leaves nothing behind.
+  - A trial that fails is a normal result. Its record says why.
+  - The host must be held by the run, see M(strata_lease).
+  - When the controller goes away the trial is ended and cleaned up.
+options:
+  trial:
+    description: The trial as it stands in the plan, with C(run), C(slot) and C(hosts).
+    type: dict
+    required: true
+  image:
+    description: The workload image on this host, C(kind), C(digest), C(rootfs), C(docker).
+    type: dict
+    required: true
+  dataset:
+    description: The dataset on this host, C(name), C(digest), C(origin), C(path); empty without.
+    type: dict
+    default: {}
+  reference:
+    description: The host's fingerprint when the run was opened; what has changed since is recorded.
+    type: dict
+    default: {}
+  holder:
+    description: Who holds the lease, as given to M(strata_lease).
+    type: dict
+    required: true
+  time_limit_s:
+    description: Seconds after which the trial is ended.
+    type: float
+    default: 900
+  state_dir:
+    description: Strata's folder on the host.
+    type: path
+    required: true
+attributes:
+  check_mode:
+    description: Starts nothing.
+    support: full
+  diff_mode:
+    description: A trial changes nothing that lasts.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Run the trial
+  strata_trial:
+    trial: "{{ slot.trials[0] | combine({'run': run, 'slot': slot.slot, 'hosts': slot.hosts}) }}"
+    image: "{{ workload_image_held }}"
+    holder: "{{ controller }}"
+    state_dir: /var/lib/strata
+"""
+
+RETURN = r"""
+record:
+  description: The record, see docs/results.md.
+  returned: when not in check mode
+  type: dict
+steps:
+  description: The steps, a JSON object on each line.
+  returned: when not in check mode
+  type: str
+usage:
+  description: The samples of host and workload.
+  returned: when not in check mode
+  type: list
+  elements: dict
+stdout:
+  description: The last 64 KiB of standard output.
+  returned: when not in check mode
+  type: str
+stderr:
+  description: The last 64 KiB of standard error.
+  returned: when not in check mode
+  type: str
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.strata import lease, trial
+from ansible.module_utils.strata.errors import Refused
+
+# The lease outlives a trial by this much, so that the next one finds it.
+LEASE_MARGIN_S = 3600
+LOOK_S = 1.0
+
+
+class Controller:
+    """Whether the controller is still there: its end of our pipe, and the lease it took."""
+
+    def __init__(self, run: str, holder: dict[str, Any]) -> None:
+        self._run, self._holder = run, holder
+        self._looked = time.monotonic()
+
+    def gone(self) -> bool:
+        if trial.reader_gone():
+            return True
+        if time.monotonic() - self._looked < LOOK_S:
+            return False
+        self._looked = time.monotonic()
+        held = lease.current() or {}
+        return held.get("run") != self._run or held.get("holder") != self._holder
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "trial": {"type": "dict", "required": True},
+            "image": {"type": "dict", "required": True},
+            "dataset": {"type": "dict", "default": {}},
+            "reference": {"type": "dict", "default": {}},
+            "holder": {"type": "dict", "required": True},
+            "time_limit_s": {"type": "float", "default": 900},
+            "state_dir": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    if module.check_mode:
+        module.exit_json(changed=False, would_run=given["trial"]["trial"])
+    os.umask(0o022)
+    order = trial.Order(
+        given["trial"],
+        given["image"],
+        given["dataset"],
+        given["reference"],
+        given["time_limit_s"],
+        Path(given["state_dir"]),
+    )
+    run, holder = order.trial["run"], given["holder"]
+    try:
+        lease.refresh(run, holder, int(order.time_limit + LEASE_MARGIN_S))
+        outcome = trial.run(order, Controller(run, holder).gone)
+    except Refused as refused:
+        module.fail_json(msg=str(refused))
+    module.exit_json(changed=True, **outcome)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""The one way in which Strata says no."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+
+class Refused(ValueError):  # noqa: N818 - it reads as what happens: an input is refused
+    """An input that cannot be accepted: the rule, an example, what was given, what to do next."""
+
+    def __init__(self, rule: str, *, example: str = "", given: str = "", then: str = "") -> None:
+        self.rule, self.example, self.given, self.then = rule, example, given, then
+        parts = [("", rule), ("example", example), ("given", given), ("next", then)]
+        super().__init__("\n".join(f"{k}: {v}" if k else v for k, v in parts if v))
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A hint that names the known word nearest to `name`, or lists all of them."""
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"

@@ -1,0 +1,236 @@
+"""What a host is and has, as far as a plan needs to know. Reads only."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+from . import gpu, lease
+
+DOCKER_SOCKET = "/var/run/docker.sock"
+# Preflight waits for the slowest host; an engine that is well answers in milliseconds.
+PING_S = 1.0
+ANSWER_S = 3.0
+# A login shell of an ordinary account often lacks these.
+PROGRAMS = ":".join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
+CLOCKS = "/sys/devices/system/clocksource/clocksource0"
+FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
+# Words in the maker or product that the firmware shows, and what they mean. In this order:
+# clouds on KVM show both their own name and QEMU's.
+MAKERS = {
+    "vmware": "vmware",
+    "innotek": "virtualbox",
+    "virtualbox": "virtualbox",
+    "microsoft": "hyperv",
+    "xen": "xen",
+    "amazon": "kvm",
+    "google": "kvm",
+    "firecracker": "kvm",
+    "kvm": "kvm",
+    "qemu": "qemu-tcg",
+}
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket: what Docker speaks, without its SDK. `timeout` in seconds."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def docker_ask(path: str, timeout: float = ANSWER_S, at: str = DOCKER_SOCKET) -> bytes:
+    """The engine's answer to a GET. Raises OSError when there is none, or none that is well."""
+    with contextlib.closing(UnixConnection(at, timeout)) as connection:
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            text = answer.read()
+        except http.client.HTTPException as error:
+            raise OSError(f"no answer in HTTP: {error}") from error
+    if answer.status != http.client.OK:
+        raise OSError(f"Docker answered {answer.status}")
+    return text
+
+
+def docker_get(path: str, at: str = DOCKER_SOCKET) -> dict[str, Any]:
+    """What the engine answers to a GET. Raises OSError, or ValueError when it is not JSON."""
+    found = json.loads(docker_ask(path, at=at))
+    if not isinstance(found, dict):
+        raise ValueError(f"no object at {path}")
+    return found
+
+
+def look(state_dir: Path) -> dict[str, Any]:
+    """Everything preflight asks of a host; sizes in bytes."""
+    memory = meminfo(Path("/proc/meminfo").read_text())
+    return {
+        "root": os.geteuid() == 0,
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_total": memory["MemTotal"],
+        "memory_available": memory["MemAvailable"],
+        "disk_free": shutil.disk_usage(existing(state_dir)).free,
+        "images": sorted(path.parent.name for path in (state_dir / "images").glob("*/known.json")),
+        "docker": docker(),
+        "service_manager": service_manager(),
+        "distribution": distribution(),
+        "gpu": {"present": gpu.present(), "toolkit": _has("nvidia-ctk")},
+        "virtualisation": virtualisation(),
+        "mmdebstrap": _has("mmdebstrap"),
+        "lease": _lease(),
+        "python": platform.python_version(),
+    }
+
+
+def meminfo(text: str) -> dict[str, int]:
+    """Bytes of each line of /proc/meminfo (those without a unit, counts of pages, are left out)."""
+    found = re.findall(r"^(\S+):\s+(\d+) kB$", text, re.MULTILINE)
+    return {name: int(kib) * 1024 for name, kib in found}
+
+
+def docker(at: str = DOCKER_SOCKET) -> dict[str, Any]:
+    """State of the engine; `why_not` is '' when it is usable or can be made so."""
+    installed = _has("dockerd")
+    running, version = False, ""
+    with contextlib.suppress(OSError, ValueError):
+        running = docker_ask("/_ping", PING_S, at).strip() == b"OK"
+        version = str(docker_get("/version", at).get("Version", "")) if running else ""
+    return {
+        "installed": installed,
+        "running": running,
+        "version": version,
+        "sdk": importlib.util.find_spec("docker") is not None,
+        "why_not": why_no_docker(
+            installed=installed or running,
+            running=running,
+            socket=Path(at).exists(),
+            root=os.geteuid() == 0,
+            apt=_has("apt-get"),
+        ),
+    }
+
+
+def why_no_docker(*, installed: bool, running: bool, socket: bool, root: bool, apt: bool) -> str:
+    """'' when Docker is usable or root can start or install it, else one plain clause."""
+    if running or (root and installed):
+        return ""
+    if root:
+        return "" if apt else "it is not installed, and this distribution has no apt to install it"
+    if installed and socket:
+        return "this account may not use its socket, and without root that cannot be changed"
+    state = "it does not run" if installed else "it is not installed"
+    return f"{state}, and without root that cannot be changed"
+
+
+def service_manager() -> str:
+    """`systemd`, `sysvinit` (init scripts), or `none`."""
+    if Path("/run/systemd/system").is_dir():
+        return "systemd"
+    return "sysvinit" if _has("service") else "none"
+
+
+def distribution() -> dict[str, str]:
+    """`id` and `version` of /etc/os-release, '' where it says nothing."""
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        return {"id": "", "version": ""}
+    return {"id": release.get("ID", ""), "version": release.get("VERSION_ID", "")}
+
+
+def virtualisation() -> str:
+    """`none`, `container`, `kvm`, `qemu-tcg`, `xen`, … or `hypervisor`, one without a name."""
+    dmi = "".join(
+        read_text(f"/sys/class/dmi/id/{name}")
+        for name in ("sys_vendor", "product_name", "bios_vendor")
+    )
+    return virtualised(
+        container=in_container(
+            dockerenv=Path("/.dockerenv").exists(),
+            environ=read_text("/proc/1/environ"),
+            namespace=_link("/proc/self/ns/pid"),
+        ),
+        cpuinfo=read_text("/proc/cpuinfo"),
+        dmi=dmi,
+        clocks=read_text(f"{CLOCKS}/available_clocksource"),
+    )
+
+
+def in_container(*, dockerenv: bool, environ: str, namespace: str) -> bool:
+    """Whether this is a container, as far as it tells.
+
+    A virtual machine whose root file system was made from an image has the engine's mark file
+    too; but it runs in the kernel's first process namespace, whose number is fixed.
+    """
+    if any(word.startswith("container=") for word in environ.split("\0")):
+        return True
+    return namespace != FIRST_PID_NAMESPACE if namespace else dockerenv
+
+
+def virtualised(*, container: bool, cpuinfo: str, dmi: str, clocks: str) -> str:
+    """The kind of machine from /proc/cpuinfo, the firmware's names and the kernel's clocks.
+
+    KVM without firmware tables (microVMs) still offers its clock; QEMU without KVM never does.
+    """
+    if container:
+        return "container"
+    name = _maker(dmi)
+    if "kvm-clock" in clocks.split():
+        return "kvm" if name in {"", "qemu-tcg"} else name
+    flags = re.search(r"^flags\s*:(.*)", cpuinfo, re.MULTILINE)
+    if flags is None:  # ARM has no flag for it: there only the firmware tells
+        return name or "none"
+    return (name or "hypervisor") if "hypervisor" in flags[1].split() else "none"
+
+
+def _maker(dmi: str) -> str:
+    return next((name for word, name in MAKERS.items() if word in dmi.lower()), "")
+
+
+def _lease() -> dict[str, Any]:
+    try:
+        return lease.current() or {}
+    except OSError:
+        # A folder that is closed to this account: its lease cannot be ours, and `acquire` says so.
+        return {}
+
+
+def _has(program: str) -> bool:
+    return shutil.which(program, path=PROGRAMS) is not None
+
+
+def read_text(path: str | Path) -> str:
+    """Contents of a file without the white space around them, '' where it cannot be read."""
+    try:
+        return Path(path).read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _link(path: str) -> str:
+    try:
+        return str(Path(path).readlink())
+    except OSError:
+        return ""
+
+
+def existing(path: Path) -> Path:
+    """The path or its nearest parent that is there."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path

@@ -1,0 +1,72 @@
+"""What is checked of hosts and data once hosts have answered, before anything is touched."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from . import dataset, lease, units
+from .errors import Refused
+from .experiment import Experiment
+
+# The image unpacked and in Docker's store, its archive, its base, and room to work.
+IMAGE_DISK = 8 * 2**30
+SPARE_DISK = 1 * 2**30
+
+
+def why_no_docker(facts: dict[str, Any], image_kind: str) -> str:
+    """Why Docker cannot be had on a host, or ''. `facts` are of strata_host."""
+    if image_kind == "venv":
+        return "the workload image is a virtual environment, as Strata runs without root"
+    return str(facts["docker"]["why_not"])
+
+
+def check_disk(name: str, facts: dict[str, Any]) -> None:
+    """Raises Refused when the host has no room for the image."""
+    needed = SPARE_DISK if facts["images"] else IMAGE_DISK
+    if facts["disk_free"] < needed:
+        raise Refused(
+            f"{name} has too little disk space for the workload image",
+            given=f"{units.bytes_text(facts['disk_free'])} free, {units.bytes_text(needed)} needed",
+            then="free some, or set strata_state_dir to a larger file system",
+        )
+
+
+def stale_lease(name: str, facts: dict[str, Any], controller: dict[str, Any]) -> bool:
+    """Whether a host's lease may be broken: its controller was this machine, and is dead.
+
+    Raises Refused when another run holds the host.
+    """
+    held = facts.get("lease") or {}
+    if not held or held["holder"] == controller:
+        return False
+    holder = held["holder"]
+    if lease.dead(holder):
+        return True
+    raise Refused(
+        f"{name} is held by another run",
+        given=f"run {held['run']}, controller {holder['host']} process {holder['pid']}, "
+        f"since {held['since']}",
+        then="wait for its end, or end it; its lease then goes by itself",
+    )
+
+
+def dataset_of(experiment: Experiment, given: str) -> dict[str, Any] | None:
+    """The dataset to use: the folder given by the user, or the experiment's. Raises Refused."""
+    if given:
+        name = re.sub(r"[^a-z0-9._-]+", "-", Path(given).name.lower()).strip("-.") or "given"
+        dataset.listing(Path(given))
+        return {"name": name, "path": given, "generate": None}
+    asked = experiment.dataset
+    if asked is None:
+        return None
+    if asked.path is not None:
+        dataset.listing(Path(asked.path))
+    elif asked.generate is None:
+        raise Refused(
+            "a dataset has a path, or is to be generated",
+            example="dataset: {name: made, generate: {images: 1024}}",
+            given=f"dataset: {{name: {asked.name}}}",
+        )
+    return asked.model_dump()

@@ -1,0 +1,173 @@
+"""`docker`: the program runs in a container of the image's import, with the least it needs."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from typing import Any
+
+import docker
+import requests
+from docker.errors import APIError, DockerException, NotFound
+
+from .. import cgroup
+from . import (
+    GID,
+    LOG_BYTES,
+    UID,
+    Counters,
+    Ended,
+    RuntimeLostError,
+    Spec,
+    StartError,
+    program,
+    tail,
+)
+
+LABEL = "strata.trial"
+# Threads of TensorFlow and its peers, far above what any host needs, far below a fork bomb.
+PROCESS_LIMIT = 4096
+GONE = (DockerException, requests.exceptions.RequestException)
+SIGNAL_BASE = 128
+# Longer than any trial: its own time limit ends it.
+WAIT_SECONDS = 7 * 24 * 3600
+
+
+class Docker:
+    """One program, run in a container."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._container: Any = None
+        self._folders: dict[str, Any] = {}
+        self._code: int | None = None
+        self._lost = ""
+        self._ended = threading.Event()
+        self._last = Counters()
+
+    def prepare(self) -> None:
+        try:
+            self._client = docker.from_env()
+            self._client.images.get(self._spec.image["docker"])
+        except GONE as error:
+            raise StartError(f"Docker: {error}") from error
+
+    def launch(self) -> None:
+        try:
+            self._container = self._client.containers.create(**self._arguments())
+            self._container.start()
+        except GONE as error:
+            raise StartError(f"Docker: {error}") from error
+        threading.Thread(target=self._watch, daemon=True).start()
+        self.usage()
+
+    def _arguments(self) -> dict[str, Any]:
+        """What the container is given: no capability, no writable file but /out and /tmp."""
+        spec = self._spec
+        mounts = {f"{spec.spool}/in": "/in", f"{spec.spool}/out": "/out"}
+        volumes = {source: {"bind": target, "mode": "rw"} for source, target in mounts.items()}
+        volumes[f"{spec.spool}/in"]["mode"] = "ro"
+        if spec.data:
+            volumes[str(spec.data)] = {"bind": "/data", "mode": "ro"}
+        gpus = [docker.types.DeviceRequest(device_ids=spec.gpus, capabilities=[["gpu"]])]
+        return {
+            "image": spec.image["docker"],
+            "command": program(spec),
+            "environment": spec.environment,
+            "labels": {LABEL: spec.trial, "strata.run": spec.run},
+            "user": f"{UID}:{GID}",
+            "network_mode": spec.network,
+            "volumes": volumes,
+            "tmpfs": {"/tmp": "mode=1777"},  # noqa: S108 - a path inside the container
+            "read_only": True,
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+            "pids_limit": PROCESS_LIMIT,
+            "cpuset_cpus": spec.cpus,
+            "cpuset_mems": None if spec.numa is None else str(spec.numa),
+            "mem_limit": spec.memory,
+            "memswap_limit": spec.memory,
+            "device_requests": gpus if spec.gpus else None,
+        }
+
+    def _watch(self) -> None:
+        """Waits for the end on a connection of its own, so that it is seen at once."""
+        try:
+            with contextlib.closing(docker.from_env(timeout=WAIT_SECONDS)) as client:
+                answer = client.api.wait(self._container.id, timeout=WAIT_SECONDS)
+                self._code = int(answer["StatusCode"])
+        except (*GONE, OSError) as error:
+            self._lost = str(error) or type(error).__name__
+        self._ended.set()
+
+    def wait(self, seconds: float) -> Ended | None:
+        if not self._ended.wait(seconds):
+            return None
+        if self._code is None:
+            raise RuntimeLostError(f"Docker: {self._lost}")
+        with contextlib.suppress(*GONE):
+            self._container.reload()
+        state = self._container.attrs.get("State", {})
+        # Docker reports death by a signal as 128 and its number.
+        code = SIGNAL_BASE - self._code if self._code > SIGNAL_BASE else self._code
+        return Ended(code, bool(state.get("OOMKilled")))
+
+    def usage(self) -> Counters:
+        """From the files of the container's control group; the API would take a second."""
+        if not self._folders:
+            self._find_group()
+        if self._folders:
+            now = Counters(
+                cgroup.cpu_seconds(self._folders),
+                cgroup.memory_now(self._folders),
+                cgroup.memory_peak(self._folders),
+                cgroup.throttled(self._folders),
+            )
+            # The group goes with the container; the last that was seen stays.
+            if now.cpu is not None:
+                self._last = now
+        return self._last
+
+    def _find_group(self) -> None:
+        if self._container is None:
+            return
+        with contextlib.suppress(*GONE, OSError):
+            self._container.reload()
+            pid = self._container.attrs["State"]["Pid"]
+            if pid:
+                self._folders = cgroup.of_process(pid)
+
+    def signal(self, number: int) -> None:
+        if self._container is not None:
+            with contextlib.suppress(*GONE):
+                self._container.kill(signal.Signals(number).name)
+
+    def logs(self) -> tuple[str, str]:
+        if self._container is None:
+            return "", ""
+        try:
+            lines = {"tail": 2000}
+            out = self._container.logs(stdout=True, stderr=False, **lines)
+            err = self._container.logs(stdout=False, stderr=True, **lines)
+        except GONE as error:
+            return "", f"the container's log cannot be read: {error}"
+        return tail(out[-LOG_BYTES:]), tail(err[-LOG_BYTES:])
+
+    def remove(self) -> None:
+        if self._container is not None:
+            with contextlib.suppress(*GONE):
+                self._container.remove(force=True, v=True)
+
+
+def leftovers() -> list[str]:
+    """Remove the containers of trials that nobody watches any more."""
+    try:
+        with contextlib.closing(docker.from_env()) as client:
+            found = client.containers.list(all=True, filters={"label": LABEL})
+            for container in found:
+                with contextlib.suppress(NotFound, APIError):
+                    container.remove(force=True, v=True)
+            return [f"container {container.name}" for container in found]
+    except GONE:
+        return []

@@ -1,0 +1,200 @@
+"""`native`: the program runs in the image's root filesystem by chroot, and in nothing else.
+
+It shares every namespace of the host but the one for mounts, which holds what a chroot needs
+and goes with the process. Mounts are made beforehand, and are no part of the measured time.
+Without root there is no chroot: the image is then a virtual environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .. import cgroup, gpu
+from . import GID, LOG_BYTES, UID, Counters, Ended, Spec, StartError, inside, program, tail
+
+READY_SECONDS = 20.0
+SETUP_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# Joins the control group, mounts, says that it is ready, waits for the word, becomes the program.
+SETUP = """
+set -e
+root=$1 spool=$2 data=$3 libraries=$4; shift 4
+for file in $GROUPS_TO_JOIN; do echo $$ > "$file"; done
+mount --bind "$root" "$root"
+mount -o remount,bind,ro "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mount -t tmpfs -o mode=755 tmpfs "$root/run"
+mount --bind "$spool/in" "$root/in"
+mount --bind "$spool/out" "$root/out"
+[ -z "$data" ] || { mount --bind "$data" "$root/data"; mount -o remount,bind,ro "$root/data"; }
+[ -z "$libraries" ] || mkdir "$root/run/gpu"
+for file in $libraries; do
+  touch "$root/run/gpu/${file##*/}"
+  mount --bind "$file" "$root/run/gpu/${file##*/}"
+done
+: > "$spool/ready"
+read -r _
+exec chroot --userspec="$IDS" "$root" /usr/bin/env -i "$@" < /dev/null
+"""
+
+
+class Native:
+    """One program, run natively."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._rooted = spec.image["kind"] != "venv"
+        self._group = cgroup.Group(spec.trial)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._before, self._last = _children_cpu(), Counters()
+        self._logs = [spec.spool / name for name in ("stdout", "stderr")]
+
+    def prepare(self) -> None:
+        if not self._rooted:
+            self._refuse_what_needs_root()
+            return
+        spec = self._spec
+        try:
+            self._group.create(spec.cpus, spec.memory, spec.numa)
+        except OSError as error:
+            raise StartError(f"the control group of the trial: {error}") from error
+        libraries = " ".join(gpu.installed_driver_libraries()) if spec.gpus else ""
+        arguments = [spec.image["rootfs"], spec.spool, spec.data or "", libraries]
+        variables = [f"{name}={value}" for name, value in self._environment().items()]
+        unshare = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", SETUP, "sh"]
+        command = [*unshare, *map(str, arguments), *variables, *program(spec)]
+        groups = " ".join(self._group.procs_files())
+        environment = {"PATH": SETUP_PATH, "GROUPS_TO_JOIN": groups, "IDS": f"{UID}:{GID}"}
+        self._start(command, stdin=subprocess.PIPE, env=environment)
+        self._await_ready()
+
+    def _refuse_what_needs_root(self) -> None:
+        for name in ("memory", "numa"):
+            if getattr(self._spec, name) is not None:
+                raise StartError(f"{name!r} needs root: no control group can be made without")
+
+    def _start(self, command: list[str], **more: Any) -> None:
+        with self._logs[0].open("wb") as out, self._logs[1].open("wb") as err:
+            self._process = subprocess.Popen(
+                command, stdout=out, stderr=err, start_new_session=True, **more
+            )
+
+    def _await_ready(self) -> None:
+        """Until the mounts are made. Raises StartError with what the set-up said."""
+        assert self._process  # noqa: S101 - it has just been started
+        deadline = time.monotonic() + READY_SECONDS
+        while not (self._spec.spool / "ready").exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                said = _end_of(self._logs[1]).strip()
+                raise StartError(f"the root filesystem could not be set up: {said}")
+            time.sleep(0.002)
+
+    def _environment(self) -> dict[str, str]:
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(self._spec.gpus)}
+        libraries = {"LD_LIBRARY_PATH": "/run/gpu"} if self._spec.gpus and self._rooted else {}
+        return {**self._spec.environment, **visible, **libraries}
+
+    def launch(self) -> None:
+        if self._rooted:
+            assert self._process and self._process.stdin  # noqa: S101 - prepare came first
+            self._process.stdin.write(b"\n")
+            self._process.stdin.close()
+            return
+        pin = ["taskset", "--cpu-list", self._spec.cpus] if self._spec.cpus else []
+        where = inside(self._spec)
+        environment = {**self._environment(), "PYTHONPATH": where.code}
+        try:
+            self._start([*pin, *program(self._spec)], stdin=subprocess.DEVNULL, env=environment)
+        except OSError as error:
+            raise StartError(str(error)) from error
+
+    def wait(self, seconds: float) -> Ended | None:
+        assert self._process  # noqa: S101 - launch came first
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        return Ended(code, self._rooted and cgroup.out_of_memory(self._group.paths()))
+
+    def usage(self) -> Counters:
+        if self._rooted:
+            folders = self._group.paths()
+            return Counters(
+                cgroup.cpu_seconds(folders),
+                cgroup.memory_now(folders),
+                cgroup.memory_peak(folders),
+                cgroup.throttled(folders),
+            )
+        if self._process is None:
+            return Counters()
+        if self._process.returncode is None:
+            self._last = _of_process(self._process.pid)
+            return self._last
+        # It has ended, and what it used stands with the children that were waited for.
+        return replace(self._last, cpu=_children_cpu() - self._before)
+
+    def signal(self, number: int) -> None:
+        if self._process and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def logs(self) -> tuple[str, str]:
+        out, err = (_end_of(path) for path in self._logs)
+        return out, err
+
+    def remove(self) -> None:
+        self.signal(signal.SIGKILL)
+        if self._rooted:
+            self._group.remove()
+        if self._process:
+            if self._process.stdin:
+                self._process.stdin.close()
+            self._process.wait()
+
+
+def leftovers() -> list[str]:
+    """End and remove the groups of trials that nobody watches any more."""
+    if os.geteuid() != 0:
+        return []
+    found = cgroup.existing()
+    for group in found:
+        group.remove()
+    return [f"control group {group.name}" for group in found]
+
+
+def _end_of(path: Path) -> str:
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - LOG_BYTES))
+        return tail(file.read())
+
+
+def _children_cpu() -> float:
+    """CPU seconds of all ended children."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _of_process(pid: int) -> Counters:
+    """Counters of one process, for hosts without control groups. The workload starts no other."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return Counters()
+    sizes = {line.split(":")[0]: line.split() for line in status.splitlines()}
+    kib = {name: int(sizes[name][1]) * 1024 for name in ("VmRSS", "VmHWM") if name in sizes}
+    ticks = int(fields[11]) + int(fields[12])
+    return Counters(ticks / os.sysconf("SC_CLK_TCK"), kib.get("VmRSS"), kib.get("VmHWM"))

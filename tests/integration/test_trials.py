@@ -1,0 +1,237 @@
+"""Real trials under each real runtime: success, every kind of failure, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from strata import cgroup, trial
+
+from tests.conftest import REPO, STATE
+
+pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
+RUNTIMES = ("native", "docker")
+NETWORK = {"native": "host", "docker": "bridge"}
+
+
+@pytest.fixture
+def image(deployed: None) -> dict[str, str]:
+    known = sorted((STATE / "images").glob("*/known.json"), key=lambda path: path.stat().st_mtime)
+    content = json.loads(known[-1].read_text())["digest"]
+    return {
+        "kind": "rootfs",
+        "digest": content,
+        "rootfs": str(known[-1].parent / "rootfs"),
+        "docker": f"strata/workload:{content[:12]}",
+    }
+
+
+@pytest.fixture
+def order(image: dict[str, str], tmp_path: Path) -> Callable[..., trial.Order]:
+    def make(runtime: str, limit: float = 60, **levels: Any) -> trial.Order:
+        cell = {
+            **{"substrate": "vm", "runtime": runtime, "network": NETWORK[runtime]},
+            **{"label": "", "workload": "spin"},
+            **{"cpus": None, "memory": None, "numa": None, "gpus": None},
+            **{"steps": 5, "warmup_steps": 1, "work": 200},
+            **levels,
+        }
+        asked = {
+            **{"run": "t", "slot": "s0001", "trial": f"abc-{runtime}", "cell": "abc"},
+            **{"repetition": 1, "role": "measured", "levels": cell, "hosts": ["localhost"]},
+        }
+        return trial.Order(asked, image, {}, {}, limit, tmp_path)
+
+    return make
+
+
+def traces() -> dict[str, list[str]]:
+    """Everything a trial could leave: control groups, containers, mounts, processes."""
+    containers = docker.from_env().containers.list(all=True, filters={"label": "strata.trial"})
+    mounts = Path("/proc/mounts").read_text().splitlines()
+    commands = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            commands.append(path.read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return {
+        "groups": [group.name for group in cgroup.existing()],
+        "containers": [container.name for container in containers],
+        "mounts": [line for line in mounts if "/rootfs" in line],
+        "processes": [command for command in commands if "-m workloads" in command],
+    }
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(deployed: None, tmp_path: Path) -> Iterator[None]:
+    yield
+    assert traces() == {"groups": [], "containers": [], "mounts": [], "processes": []}
+    spools = tmp_path / "trials"
+    assert not spools.exists() or list(spools.iterdir()) == []
+
+
+def present() -> bool:
+    """A controller that stays."""
+    return False
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_trial_is_measured(order: Callable[..., trial.Order], runtime: str) -> None:
+    outcome = trial.run(order(runtime), present)
+    record = outcome["record"]
+    assert (record["status"], record["reason"]) == ("ok", None), outcome["stderr"]
+    assert record["metrics"]["rate"]["value"] > 0
+    assert record["metrics"]["cpu"]["value"] > 0
+    assert record["metrics"]["memory_peak"]["value"] > 0
+    span = record["clock"]["finished"] - record["clock"]["launched"]
+    assert sum(record["phases"].values()) == pytest.approx(span, rel=1e-6)
+    assert len(outcome["steps"].splitlines()) == 6
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_it_is_unprivileged_and_its_root_is_read_only(
+    order: Callable[..., trial.Order], image: dict[str, str], runtime: str
+) -> None:
+    asked = order(runtime, fail="hang", limit=3)
+    probe = {}
+
+    def look() -> bool:
+        for path in Path("/proc").glob("[0-9]*/status"):
+            try:
+                command = (path.parent / "cmdline").read_bytes()
+                if b"python3\0-m\0workloads" in command:
+                    lines = (line.split(":\t") for line in path.read_text().splitlines())
+                    probe.update({line[0]: line[1] for line in lines if len(line) > 1})
+                    probe["mounts"] = (path.parent / "mounts").read_text()
+            except OSError:
+                continue
+        return False
+
+    trial.run(asked, look)
+    assert probe["Uid"].split()[0] == "65532"
+    assert int(probe["CapEff"], 16) == 0
+    first = next(line for line in probe["mounts"].splitlines() if line.split()[1].endswith("/"))
+    root = [line for line in probe["mounts"].splitlines() if line.split()[1] == "/"][-1:] or [first]
+    assert "ro" in root[0].split()[3].split(",")
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_it_runs_on_the_cpus_it_is_given(order: Callable[..., trial.Order], runtime: str) -> None:
+    asked = order(runtime, fail="hang", limit=3, cpus="1")
+    seen: set[str] = set()
+
+    def look() -> bool:
+        for path in Path("/proc").glob("[0-9]*/status"):
+            try:
+                if b"python3\0-m\0workloads" in (path.parent / "cmdline").read_bytes():
+                    allowed = [x for x in path.read_text().splitlines() if "Cpus_allowed_list" in x]
+                    seen.update(line.split()[1] for line in allowed)
+            except OSError:
+                continue
+        return False
+
+    trial.run(asked, look)
+    assert seen == {"1"}
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(
+    ("fault", "limit", "memory", "cause", "words"),
+    [
+        ("exit", 60, None, "exit", "status"),
+        ("hang", 2, None, "timeout", "File"),
+        ("memory", 60, 256 * 2**20, "memory", "268435456"),
+    ],
+)
+def test_a_failure_is_a_record_with_its_cause(
+    order: Callable[..., trial.Order],
+    runtime: str,
+    fault: str,
+    limit: float,
+    memory: int | None,
+    cause: str,
+    words: str,
+) -> None:
+    outcome = trial.run(order(runtime, limit, fail=fault, memory=memory), present)
+    record = outcome["record"]
+    assert record["status"] == "failed"
+    assert record["reason"]["cause"] == cause, record["reason"]
+    assert words in record["reason"]["message"]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_it_ends_with_its_controller(order: Callable[..., trial.Order], runtime: str) -> None:
+    begun = time.monotonic()
+    looks = iter([False] * 3)
+    outcome = trial.run(order(runtime, 60, fail="hang"), lambda: next(looks, True))
+    assert outcome["record"]["reason"]["cause"] == "controller_lost"
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_an_image_that_is_not_there_is_a_failed_start(
+    order: Callable[..., trial.Order], runtime: str
+) -> None:
+    asked = order(runtime)
+    asked.image.update(rootfs="/nowhere", docker="strata/workload:nothing")
+    record = trial.run(asked, present)["record"]
+    assert record["reason"]["cause"] == "start"
+
+
+def test_without_root_a_virtual_environment_takes_the_place_of_the_image(
+    order: Callable[..., trial.Order], tmp_path: Path
+) -> None:
+    environment = tmp_path / "venv"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin/python").symlink_to(sys.executable)
+    (environment / "strata").mkdir()
+    (environment / "strata/workloads").symlink_to(REPO / "workloads")
+    asked = order("native", cpus="0", network="host")
+    asked.image.update(kind="venv", rootfs=str(environment))
+    outcome = trial.run(asked, present)
+    assert outcome["record"]["status"] == "ok", outcome["stderr"]
+    assert outcome["record"]["image"]["kind"] == "venv"
+    assert outcome["record"]["metrics"]["cpu"]["value"] > 0
+    refused = order("native", memory=2**30)
+    refused.image.update(kind="venv", rootfs=str(environment))
+    reason = trial.run(refused, present)["record"]["reason"]
+    assert reason == {"cause": "start", "message": reason["message"]}
+    assert "'memory' needs root" in reason["message"]
+
+
+KILLED = """
+import json, sys
+from pathlib import Path
+from strata import trial
+given = json.loads(sys.argv[1])
+order = trial.Order(given["trial"], given["image"], {}, {}, 60.0, Path(given["state_dir"]))
+trial.run(order, lambda: False)
+"""
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_what_a_killed_trial_left_is_removed_by_the_next(
+    order: Callable[..., trial.Order], runtime: str
+) -> None:
+    asked = order(runtime, fail="hang")
+    given = {"trial": asked.trial, "image": asked.image, "state_dir": str(asked.state_dir)}
+    process = subprocess.Popen([sys.executable, "-c", KILLED, json.dumps(given)])
+    deadline = time.monotonic() + 30
+    while not traces()["processes"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert traces()["processes"]
+    record = trial.run(order(runtime), present)["record"]
+    assert record["status"] == "ok"
+    assert "leftovers" in [flag["name"] for flag in record["flags"]]

@@ -1,0 +1,122 @@
+"""strata_image and strata_dataset through real Ansible: do, again, change, check, diff, refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strata import image
+
+from tests.modules.conftest import RunModule
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> tuple[str, Path]:
+    root = tmp_path / "made"
+    (root / "opt").mkdir(parents=True)
+    (root / "opt" / "file").write_text("content")
+    tar = tmp_path / "image.tar"
+    return image.pack(root, tar), tar
+
+
+@pytest.fixture
+def asked(archive: tuple[str, Path], tmp_path: Path) -> dict[str, Any]:
+    digest, tar = archive
+    return {"digest": digest, "archive": str(tar), "state_dir": str(tmp_path / "state")}
+
+
+def test_an_image_is_unpacked_once(run_module: RunModule, asked: dict[str, Any]) -> None:
+    dry = run_module("strata_image", asked, check=True, diff=True)
+    assert (dry["failed"], dry["changed"], dry["holds"]) == (False, True, {"native": ""})
+    assert not Path(asked["state_dir"]).exists()
+    first = run_module("strata_image", asked)
+    assert (first["changed"], first["holds"]) == (True, {"native": asked["digest"]})
+    again = run_module("strata_image", asked)
+    assert (again["changed"], again["holds"]) == (False, {"native": asked["digest"]})
+    assert not run_module("strata_image", asked, check=True)["changed"]
+
+
+def test_a_tampered_image_is_replaced(run_module: RunModule, asked: dict[str, Any]) -> None:
+    run_module("strata_image", asked)
+    victim = Path(asked["state_dir"]) / "images" / asked["digest"][:12] / "rootfs/opt/file"
+    victim.write_text("tampered")
+    assert run_module("strata_image", asked)["changed"]
+    assert victim.read_text() == "content"
+
+
+def test_another_image_goes_and_absent_removes_all(
+    run_module: RunModule, asked: dict[str, Any]
+) -> None:
+    run_module("strata_image", asked)
+    other = Path(asked["state_dir"]) / "images" / "0123456789ab"
+    other.mkdir()
+    found = run_module("strata_image", asked, diff=True)
+    assert found["changed"]
+    assert not other.exists()
+    gone = {"state": "absent", "state_dir": asked["state_dir"]}
+    assert run_module("strata_image", gone)["changed"]
+    assert list((Path(asked["state_dir"]) / "images").iterdir()) == []
+    assert not run_module("strata_image", gone)["changed"]
+
+
+def test_a_host_without_the_archive_asks_for_it(
+    run_module: RunModule, asked: dict[str, Any]
+) -> None:
+    found = run_module("strata_image", {**asked, "archive": "/nowhere.tar"})
+    assert (found["failed"], found["changed"], found["archive_needed"]) == (False, False, True)
+
+
+def test_an_archive_of_another_image_is_refused(
+    run_module: RunModule, asked: dict[str, Any]
+) -> None:
+    found = run_module("strata_image", {**asked, "digest": "0" * 64})
+    assert found["failed"]
+    assert "does not unpack to image 000000000000" in found["msg"]
+
+
+@pytest.fixture
+def flowers(tmp_path: Path) -> dict[str, Any]:
+    for name in ("rose/1.jpg", "tulip/1.jpg"):
+        path = tmp_path / "flowers" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(name.encode())
+    folder = str(tmp_path / "flowers")
+    return {"name": "flowers", "path": folder, "manifest": str(tmp_path / "flowers.json")}
+
+
+def test_a_dataset_is_described_once_and_then_proven(
+    run_module: RunModule, flowers: dict[str, Any]
+) -> None:
+    dry = run_module("strata_dataset", flowers, check=True)
+    assert dry["changed"]
+    assert not Path(flowers["manifest"]).exists()
+    first = run_module("strata_dataset", flowers, diff=True)
+    assert first["changed"]
+    assert (first["dataset"]["files"], first["dataset"]["origin"]) == (2, "given")
+    again = run_module("strata_dataset", flowers)
+    assert (again["changed"], again["dataset"]) == (False, first["dataset"])
+
+
+def test_a_tampered_dataset_is_refused_by_name(
+    run_module: RunModule, flowers: dict[str, Any]
+) -> None:
+    run_module("strata_dataset", flowers)
+    (Path(flowers["path"]) / "rose/1.jpg").write_bytes(b"rose/2.jpg")
+    for check in (False, True):
+        found = run_module("strata_dataset", flowers, check=check)
+        assert found["failed"]
+        assert "rose/1.jpg: its checksum differs" in found["msg"]
+
+
+def test_a_missing_dataset_is_refused(run_module: RunModule, flowers: dict[str, Any]) -> None:
+    found = run_module("strata_dataset", {**flowers, "path": "/nowhere"})
+    assert found["failed"]
+    assert "there is no such folder" in found["msg"]
+
+
+def test_check_mode_generates_nothing(run_module: RunModule, flowers: dict[str, Any]) -> None:
+    new = {**flowers, "path": flowers["path"] + "-new", "generate": {"images": 2}, "image": {}}
+    found = run_module("strata_dataset", new, check=True)
+    assert (found["failed"], found["changed"]) == (False, True)
+    assert not Path(new["path"]).exists()

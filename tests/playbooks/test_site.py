@@ -1,0 +1,220 @@
+"""The playbooks from outside: order, refusals, and a second run that changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import EXPERIMENTS, LOCAL, REPO, changed, environment, playbook
+
+STAGES = ["preflight", "provision", "deploy", "run", "collect", "report"]
+SPIN = f"-estrata_experiment={EXPERIMENTS}/spin.yml"
+
+
+def ansible(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["ansible-playbook", *arguments],
+        cwd=REPO,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["site.yml", *sorted(f"playbooks/{p.name}" for p in (REPO / "playbooks").glob("*.yml"))]
+)
+def test_syntax(path: str) -> None:
+    done = ansible(path, *LOCAL, "--syntax-check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_site_imports_the_stages_in_order_and_nothing_else() -> None:
+    plays = yaml.safe_load((REPO / "site.yml").read_text())
+    imported = [Path(play["ansible.builtin.import_playbook"]).stem for play in plays]
+    assert imported == STAGES
+    assert all(set(play) == {"name", "ansible.builtin.import_playbook", "tags"} for play in plays)
+
+
+def test_nothing_but_checks_comes_before_the_lease() -> None:
+    done = ansible("site.yml", *LOCAL, "--list-tasks")
+    tasks = [line.split("TAGS")[0].strip() for line in done.stdout.splitlines() if "TAGS" in line]
+    lease = next(i for i, task in enumerate(tasks) if task.startswith("host : Hold the host"))
+    before = [task for task in tasks[:lease] if "Validating" not in task and "play #" not in task]
+    assert before == [
+        "Make the plan on paper",
+        "Ask the host what it is and has",
+        "Make the plan",
+    ]
+
+
+def test_the_lab_is_refused_until_it_is_edited() -> None:
+    done = ansible("site.yml", "-i", "lab")
+    assert done.returncode != 0
+    assert "no host in the group 'testbed'" in done.stdout
+    assert "inventories/lab/hosts.yml" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-estrata_experiment=quik"], ["there is no experiment", "did you mean 'quick'"]),
+        (["-estrata_slice=smok"], ["no slice 'smok'", "did you mean 'smoke'"]),
+        (["-estrata_image_kind=zip"], ["rootfs", "zip"]),
+        (["-estrata_dataset=/nowhere"], ["there is no such folder", "/data/imagenet"]),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_is_touched(
+    arguments: list[str], words: list[str], tmp_path: Path
+) -> None:
+    done = playbook("site.yml", f"-estrata_results={tmp_path}", *arguments, check=False)
+    assert done.returncode != 0
+    for word in words:
+        assert word in done.stdout
+    assert changed(done.stdout) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"factors": {"runtime": ["nativ"]}}, "did you mean 'native'"),
+        ({"options": {"step": 4}}, "did you mean 'steps'"),
+        ({"repeats": "many"}, "repeats: 5"),
+        ({"exclude": [{"runtime": "native"}]}, "the design is empty"),
+        (
+            {"factors": {"substrate": ["bare_metal", "vm"], "runtime": ["native"]}},
+            "inventory group",
+        ),
+        ({"time_budget": "1s"}, "time_budget"),
+        ({"disk_budget": "1K"}, "disk_budget"),
+        ({"options": {"memory": "900T"}}, "not enough memory"),
+    ],
+)
+def test_bad_experiments_are_refused_before_anything_is_touched(
+    change: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    given = {
+        **{"name": "bad", "title": "Bad", "workload": "spin", "baseline": {}, "repeats": 1},
+        **{"factors": {"runtime": ["native"]}, **change},
+    }
+    (tmp_path / "bad.yml").write_text(yaml.safe_dump(given))
+    results = tmp_path / "results"
+    arguments = [f"-estrata_experiment={tmp_path}/bad.yml", f"-estrata_results={results}"]
+    done = playbook("site.yml", *arguments, check=False)
+    assert done.returncode != 0
+    assert words in done.stdout, done.stdout
+    assert changed(done.stdout) == 0
+    assert not results.exists()
+
+
+def test_an_inventory_without_a_needed_group_is_refused(tmp_path: Path) -> None:
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("testbed: {children: {native: {hosts: {localhost: }}}}\n")
+    done = ansible("site.yml", "-i", str(inventory), SPIN, f"-estrata_results={tmp_path}/r")
+    assert done.returncode != 0
+    assert "needs a host in the inventory group 'docker'" in done.stdout
+
+
+@pytest.mark.root
+@pytest.mark.docker
+@pytest.mark.image
+class TestDeployed:
+    """On a machine that has been deployed once."""
+
+    def test_a_second_run_changes_nothing(self, deployed: None) -> None:
+        assert changed(playbook("site.yml", "--tags=deploy", SPIN).stdout) == 0
+
+    def test_check_mode_changes_nothing(self, deployed: None, tmp_path: Path) -> None:
+        playbook("site.yml", "--check", "--diff", SPIN, f"-estrata_results={tmp_path}/r")
+        assert not (tmp_path / "r").exists()
+
+    def test_two_runs_at_once_are_refused(self, deployed: None, tmp_path: Path) -> None:
+        first = subprocess.Popen(
+            ["ansible-playbook", "site.yml", *LOCAL, SPIN, f"-estrata_results={tmp_path}/1"],
+            cwd=REPO,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            wait_for(lambda: list((tmp_path / "1").glob("*/trials/*")) != [])
+            second = playbook("site.yml", SPIN, f"-estrata_results={tmp_path}/2", check=False)
+            assert second.returncode != 0
+            assert "is held by another run" in second.stdout
+            assert changed(second.stdout) == 0
+            assert not (tmp_path / "2").exists()
+            again = playbook("site.yml", SPIN, f"-estrata_results={tmp_path}/1", check=False)
+            assert again.returncode != 0, "nor may the same command run beside itself"
+            assert "is held by another" in again.stdout
+        finally:
+            said = first.communicate()[0]
+        assert first.returncode == 0, said
+
+    def test_the_results_of_another_experiment_are_refused(
+        self, deployed: None, tmp_path: Path
+    ) -> None:
+        where = [f"-estrata_results={tmp_path}", "-estrata_run=mine"]
+        playbook("site.yml", SPIN, *where, "-estrata_slice=native")
+        before = fingerprint(tmp_path)
+        done = playbook("site.yml", SPIN, *where, check=False)
+        assert done.returncode != 0
+        assert "results of another experiment" in done.stdout
+        assert fingerprint(tmp_path) == before
+
+    def test_a_newer_results_schema_is_refused(self, deployed: None, tmp_path: Path) -> None:
+        where = [f"-estrata_results={tmp_path}", "-estrata_run=mine", "-estrata_slice=native"]
+        playbook("site.yml", SPIN, *where)
+        path = tmp_path / "mine" / "run.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+        done = playbook("site.yml", SPIN, *where, check=False)
+        assert done.returncode != 0
+        assert "newer Strata" in done.stdout
+
+    def test_what_the_user_sees(self, deployed: None, tmp_path: Path) -> None:
+        done = playbook("site.yml", SPIN, f"-estrata_results={tmp_path}")
+        lines = done.stdout.splitlines()
+        begun = [line for line in lines if line.startswith("trial ")]
+        assert len(begun) == 12
+        assert "of 12" in begun[0]
+        assert "(left: about" in begun[0]
+        assert sum("hashes/s" in line for line in lines) >= 12
+        assert any("measured / wall" in line for line in lines)
+        assert any(line.strip().endswith("index.html") for line in lines)
+        assert "Run the trial" not in done.stdout, "the tasks of a slot are not shown"
+
+    def test_a_tampered_dataset_is_refused(self, deployed: None, tmp_path: Path) -> None:
+        data = tmp_path / "data"
+        for name in ("a/1.jpg", "b/2.jpg"):
+            (data / name).parent.mkdir(parents=True)
+            (data / name).write_bytes(os.urandom(100))
+        smoke = ["-estrata_slice=smoke", f"-estrata_dataset={data}", "--tags=deploy"]
+        playbook("site.yml", *smoke)
+        (data / "b/2.jpg").write_bytes(os.urandom(100))
+        done = playbook("site.yml", *smoke, check=False)
+        assert done.returncode != 0
+        assert "is not what its manifest says" in done.stdout
+        assert "b/2.jpg: its checksum differs" in done.stdout
+        (REPO / ".cache/datasets/data.json").unlink()
+        (REPO / ".cache/datasets/data.verified").unlink()
+
+
+def fingerprint(root: Path) -> dict[str, bytes]:
+    files = [path for path in root.rglob("*") if path.is_file() and "report" not in path.parts]
+    return {str(path): path.read_bytes() for path in files}
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)

@@ -1,0 +1,161 @@
+"""From a run folder to frames, and which trials stand against which."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import synthetic
+from synthetic import DOCKER, NATIVE, Synthetic
+
+from analysis import load, schema, sides
+from analysis.errors import EmptyRun, UnequalDigests
+
+CELLS = synthetic.cells(NATIVE, DOCKER, models=("resnet50", "alexnet"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = Synthetic(cells=CELLS, repeats=3, failed={5: "no module named tensorflow"})
+    return made.write(tmp_path / "run")
+
+
+def change(path: Path, **values: object) -> None:
+    synthetic.dump(path, {**json.loads(path.read_text()), **values})
+
+
+def test_a_row_a_trial_with_levels_metrics_and_phases_as_columns(folder: Path) -> None:
+    trials = load.load(folder).trials
+    assert len(trials) == len(CELLS) * 3
+    assert set(trials["model"]) == {"resnet50", "alexnet"}
+    record = json.loads((folder / "trials" / trials["trial"][0] / "record.json").read_text())
+    assert trials["throughput"][0] == record["metrics"]["throughput"]["value"]
+    assert trials["phase_compute"][0] == record["phases"]["compute"]
+    clock = record["clock"]
+    assert trials["duration_s"][0] == clock["finished"] - clock["launched"]
+
+
+def test_trials_stand_in_the_order_of_the_plan(folder: Path) -> None:
+    loaded = load.load(folder)
+    planned = [trial.trial for slot in loaded.plan.slots for trial in slot.trials]
+    assert list(loaded.trials["trial"]) == planned
+
+
+def test_a_failed_trial_is_a_row_with_its_reason_and_in_no_figure(folder: Path) -> None:
+    trials = load.load(folder).trials
+    failed = trials[trials["status"] == "failed"]
+    assert list(failed["message"]) == ["no module named tensorflow"]
+    assert list(failed["cause"]) == ["exit"]
+    assert failed["trial"].iloc[0] not in set(load.usable(trials)["trial"])
+
+
+def test_background_and_void_trials_are_kept_and_not_used(folder: Path) -> None:
+    paths = sorted(folder.glob("trials/*/record.json"))
+    whole = load.usable(load.load(folder).trials)
+    ok = [path for path in paths if path.parent.name in set(whole["trial"])]
+    change(ok[0], role="background")
+    change(ok[1], status="void")
+    trials = load.load(folder).trials
+    assert len(load.usable(trials)) == len(whole) - 2
+    assert len(trials) == len(paths)
+
+
+def test_steps_and_usage_belong_to_the_usable_trials(folder: Path) -> None:
+    loaded = load.load(folder)
+    used = set(load.usable(loaded.trials)["trial"])
+    steps, usage = load.steps(loaded), load.usage(loaded)
+    assert set(steps["trial"]) == set(usage["trial"]) == used
+    assert steps.groupby("trial")["step"].count().unique().tolist() == [10 + 30]
+    assert usage["t"].min() == pytest.approx(0.0)
+
+
+def test_files_that_are_missing_leave_a_smaller_frame(folder: Path) -> None:
+    paths = sorted(folder.glob("trials/*/steps.parquet"))
+    paths[0].unlink()
+    loaded = load.load(folder)
+    assert paths[0].parent.name not in set(load.steps(loaded)["trial"])
+    for path in [*paths[1:], *folder.glob("trials/*/usage.parquet")]:
+        path.unlink()
+    assert load.steps(loaded).empty
+    assert load.usage(loaded).empty
+
+
+def test_a_parquet_file_that_cannot_be_read_is_named(folder: Path) -> None:
+    path = sorted(folder.glob("trials/*/steps.parquet"))[0]
+    path.write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(schema.SchemaError, match=r"steps\.parquet cannot be read"):
+        load.steps(load.load(folder))
+
+
+def test_a_run_that_is_not_complete_says_so(folder: Path) -> None:
+    assert load.load(folder).notices() == []
+    for path in sorted(folder.glob("trials/*"))[:4]:
+        shutil.rmtree(path)
+    assert load.load(folder).notices() == ["This run is not complete: 8 of 12 slots have finished."]
+
+
+def test_a_trial_that_a_kill_left_half_stored_is_not_there(folder: Path) -> None:
+    path = sorted(folder.glob("trials/*"))[0]
+    path.rename(path.parent / f".{path.name}.part")
+    assert path.name not in set(load.load(folder).trials["trial"])
+
+
+def test_a_run_without_records_is_empty_and_the_next_step_is_named(folder: Path) -> None:
+    shutil.rmtree(folder / "trials")
+    with pytest.raises(EmptyRun, match="no finished trial yet; run the same command"):
+        load.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("image", {"kind": "oci", "digest": "sha256:" + "b" * 64}, "unequal workload images"),
+        ("dataset", {**synthetic.DATASET, "digest": "sha256:" + "c" * 64}, "unequal data sets"),
+    ],
+)
+def test_unequal_digests_are_refused_with_a_trial_of_each(
+    folder: Path, part: str, value: dict[str, str], message: str
+) -> None:
+    loaded = load.load(folder)
+    load.check_digests(loaded.trials)
+    trial = load.usable(loaded.trials)["trial"].iloc[-1]
+    change(folder / "trials" / trial / "record.json", **{part: value})
+    with pytest.raises(UnequalDigests, match=message) as caught:
+        load.check_digests(load.load(folder).trials)
+    assert trial in str(caught.value)
+
+
+def test_trials_without_data_stand_beside_trials_with(folder: Path) -> None:
+    trial = load.load(folder).trials["trial"].iloc[0]
+    change(folder / "trials" / trial / "record.json", dataset=None)
+    load.check_digests(load.load(folder).trials)
+
+
+def test_a_runtime_is_compared_together_with_the_network_it_implies(folder: Path) -> None:
+    trials = sides.assign(load.load(folder))
+    assert sides.order(trials) == ["bare_metal/native/host", "bare_metal/docker/bridge"]
+    assert set(trials["short"]) == {"native/host", "docker/bridge"}
+    assert set(trials["case"]) == {"resnet50", "alexnet"}
+    assert trials.groupby("match")["case"].nunique().eq(1).all()
+    assert trials.groupby("match")["side"].nunique().eq(2).all()
+    assert set(trials.loc[trials["is_baseline"], "runtime"]) == {"native"}
+
+
+def test_a_label_is_a_side_of_its_own_when_the_baseline_names_it(tmp_path: Path) -> None:
+    cells = synthetic.cells(NATIVE, labels=("first", "again"))
+    made = Synthetic(cells=cells, baseline={"runtime": "native", "label": "first"}, repeats=1)
+    trials = sides.assign(load.load(made.write(tmp_path / "run")))
+    assert sides.order(trials) == ["bare_metal/native/host first", "bare_metal/native/host again"]
+    assert trials["match"].nunique() == 1
+
+
+def test_numbers_among_the_levels_bear_their_names(tmp_path: Path) -> None:
+    small, large = (
+        {**cell, "batch_size": size} for size in (8, 64) for cell in synthetic.cells(NATIVE)
+    )
+    made = Synthetic(cells=[small, large], repeats=1)
+    trials = sides.assign(load.load(made.write(tmp_path / "run")))
+    assert list(trials["case"]) == ["batch_size 8", "batch_size 64"]
+    assert trials["match"].nunique() == 2

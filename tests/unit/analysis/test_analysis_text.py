@@ -1,0 +1,59 @@
+"""Numbers as words, and plain-text tables."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from analysis import text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (0.92, f"{text.MINUS}8.0 %"),
+        (1.0, "0.0 %"),
+        (0.99999, "0.0 %"),
+        (1.0004, "+0.04 %"),
+        (1.035, "+3.5 %"),
+        (3.0, "+200 %"),
+        (13.5, "+1,250 %"),
+        (math.nan, "\N{EN DASH}"),
+        (None, "\N{EN DASH}"),
+    ],
+)
+def test_percent(ratio: float | None, words: str) -> None:
+    assert text.percent(ratio) == words
+
+
+def test_change_names_its_interval_where_there_is_one() -> None:
+    assert text.change(0.996, 0.979, 1.012) == (f"{text.MINUS}0.4 % ({text.MINUS}2.1 … +1.2 %)")
+    assert text.change(1.1, math.nan, math.nan) == "+10.0 %"
+
+
+def test_quantity_chooses_a_scale() -> None:
+    assert text.quantity(2.5 * 2**30, "bytes") == "2.500 GiB"
+    assert text.quantity(math.nan, "s") == "\N{EN DASH}"
+
+
+def test_table_aligns_and_stays_within_its_width() -> None:
+    lines = text.table(("what", "n"), [("a" * 300 + "z", "1"), ("b", "22")], {1})
+    assert max(map(len, lines)) == text.WIDTH
+    assert lines[2].endswith("az   1")
+    assert "a…a" in lines[2]
+    assert lines[3].startswith("b ")
+    assert lines[3].endswith("  22")
+
+
+def test_a_table_that_wraps_loses_nothing() -> None:
+    case = (
+        "batch_size 32 · synthetic · inception_v3 · mixed_bfloat16 · adam · 0.001 · xla · threads 8"
+    )
+    lines = text.table(
+        ("platform", "case", "n"), [("vm/docker/" + "x" * 30, case, "4")], {2}, wrap=True
+    )
+    assert max(map(len, lines)) <= text.WIDTH
+    shown = " ".join(" ".join(lines[2:]).split())
+    assert "…" not in shown
+    assert all(word in shown for word in case.split())

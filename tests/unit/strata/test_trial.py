@@ -1,0 +1,192 @@
+"""The sequence of a trial, with a runtime that only notes what is asked of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strata import record, runtimes, trial
+from strata.runtimes import Counters, Ended, RuntimeLostError, Spec, StartError
+from strata.usage import Totals
+
+LEVELS = {
+    **{"substrate": "vm", "runtime": "fake", "network": "host", "label": "", "workload": "spin"},
+    **{"cpus": "0-1,3", "memory": None, "numa": None, "gpus": None, "steps": 2, "warmup_steps": 1},
+}
+
+
+class Fake:
+    """A runtime whose program does what `script` says; `calls` is what was asked of it."""
+
+    def __init__(self, spec: Spec, script: dict[str, Any]) -> None:
+        self.spec, self.script, self.calls = spec, script, []  # type: ignore[var-annotated]
+        self.config = json.loads((spec.spool / "in/config.json").read_text())
+
+    def _note(self, name: str) -> None:
+        self.calls.append(name)
+        if name in self.script.get("raises", {}):
+            raise self.script["raises"][name]
+
+    def prepare(self) -> None:
+        self._note("prepare")
+
+    def launch(self) -> None:
+        self._note("launch")
+        for name, text in self.script.get("out", {}).items():
+            (self.spec.spool / "out" / name).write_text(text)
+
+    def wait(self, seconds: float) -> Ended | None:
+        self._note("wait")
+        if self.script.get("hangs"):
+            time.sleep(min(seconds, 0.01))
+            return None
+        ended: Ended = self.script.get("ended", Ended(0))
+        return ended
+
+    def usage(self) -> Counters:
+        return Counters(cpu=1.5, memory=10, memory_peak=20)
+
+    def signal(self, number: int) -> None:
+        self._note(f"signal {number}")
+
+    def logs(self) -> tuple[str, str]:
+        self._note("logs")
+        return "said", "complained"
+
+    def remove(self) -> None:
+        self._note("remove")
+
+
+def step(number: int, phase: str) -> str:
+    times = {"input_s": 0.25, "compute_s": 0.75, "duration_s": 1.0}
+    return json.dumps({"step": number, "phase": phase, "images": 8, "loss": 1.0, **times})
+
+
+def result() -> str:
+    begin = time.monotonic()
+    marks = {"first_step_begin": begin, "probe_begin": begin, "probe_end": begin}
+    scalars = {"throughput": {"value": 8.0, "unit": "images/s"}}
+    return json.dumps({"schema": 1, "scalars": scalars, "marks": marks, "flags": []})
+
+
+@pytest.fixture(autouse=True)
+def quiet_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "settle", list)
+    monkeypatch.setattr(runtimes, "leftovers", list)
+    monkeypatch.setattr(runtimes, "UID", os.geteuid())
+    monkeypatch.setattr(runtimes, "GID", os.getegid())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], Fake]]:
+    def start(
+        script: dict[str, Any], gone: Callable[[], bool] = lambda: False, limit: float = 60
+    ) -> tuple[dict[str, Any], Fake]:
+        asked = {
+            **{"run": "r", "slot": "s0001", "trial": "c-r1", "cell": "c", "repetition": 1},
+            **{"role": "measured", "levels": LEVELS, "hosts": ["here"]},
+        }
+        image = {"kind": "rootfs", "digest": "d", "rootfs": "/x", "docker": "y"}
+        order = trial.Order(asked, image, {}, {}, limit, tmp_path)
+        made: list[Fake] = []
+
+        def make(_: str, spec: Spec) -> Fake:
+            made.append(Fake(spec, script))
+            return made[0]
+
+        outcome = trial.run(order, gone, make)
+        assert not (tmp_path / "trials" / "c-r1").exists(), "the spool is removed"
+        assert made[0].calls[-1] == "remove", "remove comes last, whatever happened"
+        return outcome, made[0]
+
+    return start
+
+
+def test_the_order_of_a_good_trial(run: Any) -> None:
+    steps = "\n".join([step(1, "warmup"), step(2, "measured"), step(3, "measured")]) + '\n{"step'
+    outcome, fake = run({"out": {"result.json": result(), "steps.jsonl": steps}})
+    assert fake.calls == ["prepare", "launch", "wait", "logs", "remove"]
+    assert fake.config == {
+        "options": {"steps": 2, "warmup_steps": 1},
+        "data_dir": None,
+        "cpus": 3,
+    }
+    found = outcome["record"]
+    assert (found["status"], found["reason"]) == ("ok", None)
+    assert (outcome["stdout"], outcome["stderr"]) == ("said", "complained")
+    assert len(outcome["steps"].splitlines()) == 3, "a cut line is left out"
+    assert found["phases"]["input"] == 0.5
+    assert found["metrics"]["throughput"]["value"] == 8.0
+    assert found["metrics"]["cpu"] == {"value": 1.5, "unit": "s"}
+
+
+@pytest.mark.parametrize(
+    ("script", "cause", "words"),
+    [
+        ({"raises": {"prepare": StartError("no image")}}, "start", "no image"),
+        ({"raises": {"launch": StartError("no daemon")}}, "start", "no daemon"),
+        ({"raises": {"wait": RuntimeLostError("gone")}}, "runtime_lost", "gone"),
+        ({"ended": Ended(3)}, "exit", "status 3"),
+        ({"ended": Ended(-11)}, "exit", "SIGSEGV"),
+        ({"ended": Ended(-9, memory=True)}, "memory", "memory limit"),
+        ({}, "output", "left no result.json"),
+        ({"out": {"result.json": "{"}}, "output", ""),
+        ({"out": {"result.json": "{}"}}, "output", "no scalars"),
+    ],
+)
+def test_a_failure_is_a_record(run: Any, script: dict[str, Any], cause: str, words: str) -> None:
+    found = run(script)[0]["record"]
+    assert found["status"] == "failed"
+    assert found["reason"]["cause"] == cause
+    assert words in found["reason"]["message"]
+
+
+def test_the_time_limit_asks_for_the_stack_and_then_ends_it(run: Any) -> None:
+    outcome, fake = run({"hangs": True}, limit=0.05)
+    assert outcome["record"]["reason"]["cause"] == "timeout"
+    assert fake.calls[-4:] == ["signal 6", "wait", "logs", "remove"]
+
+
+def test_it_ends_when_nobody_waits_for_it(run: Any) -> None:
+    outcome, _ = run({"hangs": True}, gone=lambda: True)
+    assert outcome["record"]["reason"]["cause"] == "controller_lost"
+
+
+def test_a_pipe_without_a_reader_is_noticed() -> None:
+    read, write = os.pipe()
+    assert not trial.reader_gone(write)
+    os.close(read)
+    assert trial.reader_gone(write)
+    os.close(write)
+
+
+def test_folders_of_killed_trials_are_removed_and_said(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "trials" / "old-r1" / "out").mkdir(parents=True)
+    found = run({"ended": Ended(1)})[0]["record"]
+    assert found["flags"][0] == {"name": "leftovers", "detail": "folder of trial old-r1"}
+    assert list((tmp_path / "trials").iterdir()) == []
+
+
+def test_phases_add_up() -> None:
+    rows = [json.loads(step(n, "warmup" if n < 3 else "measured")) for n in range(1, 6)]
+    marks = {"first_step_begin": 12.0, "probe_begin": 20.0, "probe_end": 20.5}
+    found = record.phases(marks, rows, launched=10.0, finished=22.0)
+    assert found == {
+        **{"startup": 2.0, "first_step": 1.0, "warmup": 1.0, "input": 0.75, "compute": 2.25},
+        **{"probe": 0.5, "teardown": 4.5},
+    }
+    assert sum(found.values()) == 12.0
+
+
+def test_doubts_are_flagged() -> None:
+    before = Totals(0, 0, 0, 0, 0, 0, 0)
+    after = replace(before, steal=1.0, swap=4096)
+    found = record.flags(before, after, Counters(throttled=3), cores=2, seconds=10)
+    assert [flag["name"] for flag in found] == ["steal", "swap", "throttled"]
+    assert record.flags(before, before, Counters(throttled=0), 2, 10) == []

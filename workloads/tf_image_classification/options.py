@@ -1,0 +1,142 @@
+"""Options of `tf_image_classification`; standard library only."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from workloads import _options
+from workloads._options import refuse
+
+COMMON = ("model", "data", "batch_size", "image_size", "dtype", "steps")
+
+ModelName = Literal["inception_v3", "resnet50", "alexnet", "tiny"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the papers say of a model, and what the architecture demands."""
+
+    size: int  # pixels, the published input
+    minimum: int  # pixels, the smallest input that leaves one value before the classifier
+    forward: float  # FLOP for an image of that size, 2 for a multiply-add; flops.py computes it
+
+
+PUBLISHED = {
+    "inception_v3": Published(299, 75, 11.4e9),
+    "resnet50": Published(224, 32, 7.7e9),
+    "alexnet": Published(224, 63, 1.43e9),
+    "tiny": Published(32, 8, 0.29e6),
+}
+
+# For estimates only, pessimistic: what a core without matrix units reaches, and what it decodes.
+FLOPS_PER_CORE = 20e9
+DECODED_PER_CORE = 150.0
+STARTUP_S = 20.0
+XLA_COMPILE_S = 60.0
+XLA_SLOWDOWN = 2.5
+BFLOAT16_SLOWDOWN = 2.0
+STEP_OVERHEAD_S = 0.005
+
+
+@dataclass(frozen=True)
+class Options(_options.Options):
+    """Options of `tf_image_classification`."""
+
+    model: ModelName = field(
+        default="inception_v3",
+        metadata={"help": "architecture; tiny is a few thousand parameters, for tests", "unit": ""},
+    )
+    data: Literal["synthetic", "real"] = field(
+        default="synthetic",
+        metadata={
+            "help": "one resident batch, or JPEGs read from data_dir while training",
+            "unit": "",
+        },
+    )
+    batch_size: int = field(default=32, metadata={"help": "images in a step", "unit": "images"})
+    image_size: int = field(
+        default=0,
+        metadata={
+            "help": "side of the square input; 0: as published for the model",
+            "unit": "pixels",
+        },
+    )
+    classes: int = field(default=1000, metadata={"help": "outputs of the model", "unit": "1"})
+    first_label: int = field(
+        default=1,
+        metadata={
+            "help": "number of the first class in TFRecord shards; ImageNet's count from 1",
+            "unit": "1",
+        },
+    )
+    optimizer: Literal["sgd", "momentum", "adam", "rmsprop"] = field(
+        default="momentum", metadata={"help": "update rule; momentum is 0.9", "unit": ""}
+    )
+    learning_rate: float = field(default=0.01, metadata={"help": "constant", "unit": "1"})
+    dtype: Literal["float32", "bfloat16", "mixed_bfloat16"] = field(
+        default="float32", metadata={"help": "mixed keeps the variables in float32", "unit": ""}
+    )
+    xla: bool = field(default=False, metadata={"help": "compile the step with XLA", "unit": ""})
+    intra_op_threads: int = field(
+        default=0,
+        metadata={
+            "help": "threads within an operation; 0: the CPUs of the trial",
+            "unit": "threads",
+        },
+    )
+    inter_op_threads: int = field(
+        default=0,
+        metadata={
+            "help": "operations at the same time; 0: the CPUs of the trial",
+            "unit": "threads",
+        },
+    )
+    device: Literal["cpu", "gpu"] = field(
+        default="cpu", metadata={"help": "where the model is", "unit": ""}
+    )
+    seed: int = field(
+        default=1, metadata={"help": "of weights, data order and augmentation", "unit": "1"}
+    )
+    warmup_steps: int = field(
+        default=10, metadata={"help": "steps before the measured ones", "unit": "steps"}
+    )
+    steps: int = field(default=100, metadata={"help": "measured steps", "unit": "steps"})
+    probe: bool = field(
+        default=True,
+        metadata={
+            "help": "after the steps, measure a large matmul and, with real data, the input alone",
+            "unit": "",
+        },
+    )
+
+    def __post_init__(self) -> None:
+        """Resolves image_size and refuses what cannot run."""
+        self.at_least(1, "batch_size", "warmup_steps", "steps")  # the first step compiles
+        self.at_least(2, "classes")
+        self.at_least(
+            0, "image_size", "first_label", "intra_op_threads", "inter_op_threads", "seed"
+        )
+        if not 0 < self.learning_rate < float("inf"):
+            raise refuse("learning_rate", "must be positive and finite", 0.01, self.learning_rate)
+        known = PUBLISHED[self.model]
+        size = self.image_size or known.size
+        if size < known.minimum:
+            raise refuse(
+                "image_size",
+                f"must be at least {known.minimum} for {self.model}, or 0",
+                known.size,
+                size,
+            )
+        object.__setattr__(self, "image_size", size)
+
+
+def estimate(options: Options, cores: float) -> float:
+    """Seconds of a trial: rough, pessimistic."""
+    known = PUBLISHED[options.model]
+    images = options.batch_size * (options.warmup_steps + options.steps)
+    forward = known.forward * (options.image_size / known.size) ** 2
+    compute = 3 * forward * images / (FLOPS_PER_CORE * cores)
+    compute *= XLA_SLOWDOWN if options.xla else 1
+    compute *= BFLOAT16_SLOWDOWN if "bfloat16" in options.dtype else 1
+    decode = images / (DECODED_PER_CORE * cores) if options.data == "real" else 0
+    steps = STEP_OVERHEAD_S * (options.warmup_steps + options.steps)
+    return STARTUP_S + (XLA_COMPILE_S if options.xla else 0) + compute + decode + steps

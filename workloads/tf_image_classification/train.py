@@ -1,0 +1,212 @@
+"""The training step, the loop that measures it, and what is said about it."""
+
+import gc
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from workloads._options import BadInputError
+from workloads._output import Context, FailureError, StepLog
+from workloads.tf_image_classification import folder
+from workloads.tf_image_classification.options import Options
+
+INPUT_MARGIN = 1.5  # an input pipeline with less to spare is what bounds the training
+
+
+def prepare(options: Options) -> None:
+    """The process, before TensorFlow is imported: quiet, and with nothing that it can do without.
+
+    Keras imports matplotlib and pandas where they are installed, which takes 0.7 s of 2.6 s. The
+    workload image has neither; without them a virtual environment starts as the image does.
+    """
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if options.device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    for name in ("matplotlib", "pandas"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None: cannot be imported
+
+
+def run(options: Options, context: Context) -> None:
+    """One trial: builds, trains, probes, sums up."""
+    # What is missing is said before the seconds that TensorFlow's import takes.
+    found = folder.find(context.data_dir, options.classes) if options.data == "real" else None
+    prepare(options)
+    from workloads.tf_image_classification import data, runtime  # noqa: PLC0415
+
+    runtime.configure(options, context.cpus)
+    context.environment.update(runtime.environment(options, context.cpus))
+    context.mark("imported")
+    model, step = build(options)
+    threads = runtime.cores(context.cpus)
+    loop = Loop(
+        options,
+        context.steps,
+        step,
+        data.synthetic(options) if found is None else iter(data.real(options, found, threads)),
+    )
+    context.mark("built")
+    try:
+        cpu = measure(loop, options, context)
+        context.scalar(
+            "images_per_cpu_second", options.steps * options.batch_size / cpu, "images/s"
+        )
+        throughput = summarise(loop, model, options, context)
+        probe(loop, options, context, throughput)
+    except data.ERRORS as error:
+        if found is None:
+            raise
+        raise folder.explain(found, error) from error
+    except StopIteration as error:
+        raise BadInputError(
+            "data_dir: the shards must hold records (example: train-00000-of-01024)"
+            f"; given: {context.data_dir}, whose shards are empty"
+        ) from error
+
+
+def build(options: Options) -> tuple[Any, Callable[..., Any]]:
+    """The model and one compiled training step: (images, labels) -> loss."""
+    import tensorflow as tf  # noqa: PLC0415
+
+    from workloads.tf_image_classification import models, optimizers  # noqa: PLC0415
+
+    with tf.device(f"/{options.device}:0"):
+        model = models.build(options)
+        optimizer = optimizers.build(options)
+        optimizer.build(model.trainable_variables)
+
+    def step(images: Any, labels: Any) -> Any:
+        with tf.GradientTape() as tape:
+            logits = tf.cast(model(images, training=True), tf.float32)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+            loss = tf.reduce_mean(losses)
+        variables = model.trainable_variables
+        optimizer.apply(tape.gradient(loss, variables), variables)
+        return loss
+
+    # autograph=False: Keras layers need no conversion, and tracing is faster.
+    return model, tf.function(step, jit_compile=options.xla, autograph=False)
+
+
+@dataclass
+class Loop:
+    """Steps one after the other; each waits for its batch, computes and fetches its loss."""
+
+    options: Options
+    log: StepLog
+    step: Callable[..., Any]
+    batches: Iterator[Any]
+    worker: int = 0
+    number: int = 0
+    inputs: list[float] = field(default_factory=list)  # s, of the last `take`
+    durations: list[float] = field(default_factory=list)  # s, of the last `take`
+    first_loss: float | None = None
+    loss: float = math.nan
+
+    def take(self, count: int, phase: str) -> None:
+        """Trains that many steps; FailureError on a loss that is not a finite number."""
+        step, batches, add, clock, wall_clock = (
+            self.step,
+            self.batches,
+            self.log.add,
+            time.monotonic,
+            time.time,
+        )
+        worker, images, number, loss = self.worker, self.options.batch_size, self.number, self.loss
+        inputs: list[float] = []
+        durations: list[float] = []
+        for number in range(self.number + 1, self.number + count + 1):
+            wall, begin = wall_clock(), clock()
+            batch = next(batches)
+            ready = clock()
+            loss = float(step(*batch))
+            end = clock()
+            if not math.isfinite(loss):
+                raise FailureError(
+                    f"loss: must be finite (example: a smaller learning_rate); "
+                    f"given: {loss} in step {number}, learning_rate "
+                    f"{self.options.learning_rate}"
+                )
+            inputs.append(ready - begin)
+            durations.append(end - begin)
+            add(
+                (
+                    phase,
+                    number,
+                    worker,
+                    begin,
+                    wall,
+                    images,
+                    loss,
+                    ready - begin,
+                    end - ready,
+                    end - begin,
+                )
+            )
+            if self.first_loss is None:
+                self.first_loss = loss
+        self.number, self.loss, self.inputs, self.durations = number, loss, inputs, durations
+
+
+def measure(loop: Loop, options: Options, context: Context) -> float:
+    """First step, warm-up, measured window, with their marks; CPU seconds of the window."""
+    context.mark("first_step_begin")
+    loop.take(1, "warmup")
+    context.mark("first_step_end")
+    gc.freeze()  # Keras and the trace left a million objects: no collection walks them from here
+    loop.take(options.warmup_steps - 1, "warmup")
+    context.mark("warmup_end")
+    used = time.process_time()
+    loop.take(options.steps, "measured")
+    used = time.process_time() - used
+    context.mark("measured_end")
+    return used
+
+
+def summarise(loop: Loop, model: Any, options: Options, context: Context) -> float:
+    """The scalars of the measured window; returns the throughput (images/s)."""
+    from workloads.tf_image_classification import flops, models  # noqa: PLC0415
+
+    window = context.marks["measured_end"] - context.marks["warmup_end"]
+    throughput = options.steps * options.batch_size / window
+    work = flops.training(model)
+    context.scalar("throughput", throughput, "images/s")
+    context.scalar("step_median", statistics.median(loop.durations), "s")
+    context.scalar("input_share", sum(loop.inputs) / sum(loop.durations), "1")
+    context.scalar("parameters", models.parameters(model), "1")
+    context.scalar("flop_per_image", work, "FLOP")
+    context.scalar("flops", work * throughput, "FLOP/s")
+    context.scalar("loss_first", loop.first_loss or 0.0, "1")
+    context.scalar("loss_last", loop.loss, "1")
+    if options.xla and options.device == "cpu":
+        context.flag(
+            "xla_on_cpu",
+            "XLA on a CPU was measured slower than TensorFlow's own "
+            "kernels by nearly half; set xla: false",
+        )
+    return throughput
+
+
+def probe(loop: Loop, options: Options, context: Context, throughput: float) -> None:
+    """What the input alone and the cores alone can do; its time is no part of `elapsed`."""
+    from workloads.tf_image_classification import data, probe  # noqa: PLC0415
+
+    context.mark("probe_begin")
+    if options.probe and options.data == "real":
+        capacity = probe.input_capacity(loop.batches, options.batch_size, data.PREFETCH)
+        context.scalar("decode_capacity", capacity, "images/s")
+        if capacity < INPUT_MARGIN * throughput:
+            context.flag(
+                "input_bound",
+                f"the input alone delivers {capacity:.0f} images/s, less "
+                f"than {INPUT_MARGIN} times the {throughput:.0f} trained",
+            )
+    if options.probe:
+        loop.batches = iter(())  # ends the pipeline's threads
+        context.scalar("matmul_flops", probe.matmul_flops(options.device, options.dtype), "FLOP/s")
+    context.mark("probe_end")
