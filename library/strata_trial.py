@@ -42,7 +42,7 @@ options:
     required: true
 attributes:
   check_mode:
-    description: Starts nothing.
+    description: Starts nothing and says what it would run.
     support: full
   diff_mode:
     description: A trial changes nothing that lasts.
@@ -59,6 +59,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+would_run:
+  description: Which trial would run, and on what.
+  returned: in check mode
+  type: str
 record:
   description: The record, see docs/results.md.
   returned: when not in check mode
@@ -88,7 +92,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import lease, trial
+from ansible.module_utils.strata import lease, told, trial
 from ansible.module_utils.strata.errors import Refused
 
 # The lease outlives a trial by this much, so that the next one finds it.
@@ -104,13 +108,20 @@ class Controller:
         self._looked = time.monotonic()
 
     def gone(self) -> bool:
-        if trial.reader_gone():
+        if told.reader_gone():
             return True
         if time.monotonic() - self._looked < LOOK_S:
             return False
         self._looked = time.monotonic()
         held = lease.current() or {}
         return held.get("run") != self._run or held.get("holder") != self._holder
+
+
+def describe(asked: dict[str, Any]) -> str:
+    """The trial in a line."""
+    levels = asked["levels"]
+    platform = "/".join(str(levels[part]) for part in ("substrate", "runtime", "network"))
+    return f"trial {asked['trial']}: {levels['workload']} on {platform}"
 
 
 def main() -> None:
@@ -128,7 +139,7 @@ def main() -> None:
     )
     given = module.params
     if module.check_mode:
-        module.exit_json(changed=False, would_run=given["trial"]["trial"])
+        module.exit_json(changed=False, would_run=describe(given["trial"]))
     os.umask(0o022)
     order = trial.Order(
         given["trial"],

@@ -13,6 +13,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from .runtimes import Counters
+
 ROOT = Path("/sys/fs/cgroup")
 NAME = "strata"
 V1_CONTROLLERS = ("memory", "cpuacct", "cpuset")
@@ -159,6 +161,13 @@ def out_of_memory(folders: dict[str, Path]) -> bool:
     folder = folders["memory"]
     v2 = _keyed(folder / "memory.events")
     return bool(v2.get("oom_kill") or _keyed(folder / "memory.oom_control").get("oom_kill"))
+
+
+def counters(folders: dict[str, Path]) -> Counters:
+    """All that the group has used so far."""
+    return Counters(
+        cpu_seconds(folders), memory_now(folders), memory_peak(folders), throttled(folders)
+    )
 
 
 def throttled(folders: dict[str, Path]) -> int | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,9 @@ from .runtimes import Counters
 SCHEMA = 1
 # A share of the CPU time of the trial that a hypervisor may take before the trial is doubted.
 STEAL_SHARE = 0.02
+OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload
+# What the phases need of every step.
+STEP_KEYS = ("phase", "duration_s", "input_s", "compute_s")
 # What of a record the controller already knew when it ordered the trial.
 ORDERED = ("run", "slot", "trial", "cell", "repetition", "role", "levels", "hosts")
 
@@ -39,21 +45,69 @@ def base(order: dict[str, Any], image: dict[str, str], dataset: dict[str, Any]) 
 
 
 def read_result(out: Path) -> dict[str, Any]:
-    """result.json of the workload. Raises ValueError when it is missing or not whole."""
-    try:
-        result = json.loads((out / "result.json").read_text())
-    except FileNotFoundError:
-        raise ValueError("the workload ended well but left no result.json") from None
+    """result.json of the workload. Raises ValueError when it is missing, not whole or not sound."""
+    text = _text(out / "result.json")
+    if text is None:
+        raise ValueError("the workload ended well but left no result.json")
+    result = _parsed(text, "result.json")
     if not isinstance(result, dict) or not {"scalars", "marks"} <= set(result):
         raise ValueError("result.json has no scalars or no marks")
+    for name, scalar in result["scalars"].items():
+        if not isinstance(scalar, dict) or not _is_number(scalar.get("value")):
+            raise ValueError(f"result.json: scalar {name!r} has no number: {scalar!r}")
+    for name, mark in result["marks"].items():
+        if not _is_number(mark):
+            raise ValueError(f"result.json: mark {name!r} is no number: {mark!r}")
     return result
 
 
-def read_steps(out: Path) -> str:
-    """The whole lines of steps.jsonl; a line that a kill cut is left out."""
-    path = out / "steps.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return "\n".join(line for line in lines if line.endswith("}"))
+def read_steps(out: Path) -> tuple[str, list[dict[str, Any]]]:
+    """The whole lines of steps.jsonl, as text and parsed; a line that a kill cut is left out.
+
+    Raises ValueError when a whole line is no step.
+    """
+    text = _text(out / "steps.jsonl") or ""
+    # What stands after the last line end is a line that a kill cut, or nothing.
+    lines = text.split("\n")
+    if not lines[-1].endswith("}"):
+        lines.pop()
+    rows = [_parsed(line, f"steps.jsonl, line {number}") for number, line in enumerate(lines, 1)]
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict) or not set(STEP_KEYS) <= set(row):
+            raise ValueError(f"steps.jsonl, line {number}: a step has {', '.join(STEP_KEYS)}")
+    return "\n".join(lines), rows
+
+
+def _text(path: Path) -> str | None:
+    """An ordinary file that the program wrote; None without one.
+
+    The program owns the folder, and whoever reads here may read more than it: no links are
+    followed, and a pipe is not waited for.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        return file.read(OUTPUT_BYTES).decode()
+
+
+def _parsed(text: str, where: str) -> Any:
+    """JSON with finite numbers. Raises ValueError."""
+
+    def refuse(word: str) -> float:
+        raise ValueError(f"{where}: {word} is no finite number")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where} is not JSON: {error}") from error
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def probe_seconds(marks: dict[str, float]) -> float:
@@ -107,4 +161,7 @@ def flags(
         found.append(("swap", f"{after.swap - before.swap:.0f} bytes swapped in or out"))
     if used.throttled:
         found.append(("throttled", f"a CPU limit held it back in {used.throttled} periods"))
+    if after.throttled > before.throttled:
+        times = after.throttled - before.throttled
+        found.append(("throttled", f"the CPUs' counts of thermal throttling rose by {times}"))
     return [{"name": name, "detail": detail} for name, detail in found]

@@ -6,30 +6,22 @@ did wrong (no lease, an unknown runtime) is an error.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
-import select
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from . import fingerprint, record, runtimes, usage
-from .errors import Refused
+from . import alone, fingerprint, lease, processes, record, runtimes, told, usage
 from .runtimes import Counters, Ended, Runtime, RuntimeLostError, Spec, StartError
 
 TICK = 0.1  # seconds between looks at the controller, the clock and the counters
-IDLE_SAMPLE = 0.2
-IDLE_SHARE = 0.25  # of all cores that others may use before the host counts as busy
-IDLE_PATIENCE = 3.0
 STACK_SECONDS = 1.0
-LOCK_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -64,40 +56,49 @@ def run(
     """
     spool = order.state_dir / "trials" / order.trial["trial"]
     document = record.base(order.trial, order.image, order.dataset)
-    with _only_one(order.state_dir), _signals_end_it():
+    with alone.only_one(lease.folder()), told.Told() as signals:
         stale = runtimes.leftovers() + _clear(order.state_dir / "trials")
         if stale:
             document["flags"].append({"name": "leftovers", "detail": ", ".join(stale)})
         document["drift"] = fingerprint.drift(order.reference) if order.reference else []
-        document["flags"] += settle()
-        spec = _spool(order, spool)
-        runtime = make(str(order.levels["runtime"]), spec)
+        document["flags"] += alone.settle()
         try:
-            return _run(order, spec, runtime, document, gone)
+            spec = _spool(order, spool)
+            runtime = make(str(order.levels["runtime"]), spec)
+            watch = _Watch(runtime, order.time_limit, lambda: signals.to_end() or gone())
+            try:
+                return _run(order, spec, runtime, document, watch)
+            finally:
+                _remove(runtime, document)
         finally:
-            runtime.remove()
             shutil.rmtree(spool, ignore_errors=True)
 
 
+def _remove(runtime: Runtime, document: dict[str, Any]) -> None:
+    """What cannot be removed is said; it must not cost the measurement."""
+    try:
+        runtime.remove()
+    except OSError as error:
+        detail = f"of this trial itself, could not be removed: {error}"
+        document["flags"].append({"name": "leftovers", "detail": detail})
+
+
 def _run(
-    order: Order,
-    spec: Spec,
-    runtime: Runtime,
-    document: dict[str, Any],
-    gone: Callable[[], bool],
+    order: Order, spec: Spec, runtime: Runtime, document: dict[str, Any], watch: _Watch
 ) -> dict[str, Any]:
-    watch = _Watch(runtime, order.time_limit, gone)
     sampler = usage.Sampler(runtime.usage)
     document["started"] = datetime.now(UTC).isoformat(timespec="milliseconds")
     clock = document["clock"]
     clock["launched"] = clock["finished"] = time.monotonic()
-    reason = None
+    reason, finished = None, 0.0
     try:
         runtime.prepare()
+        watch.look()
         sampler.start()
         clock["launched"] = time.monotonic()
         runtime.launch()
         ended = watch.until_end()
+        finished = ended.at
         reason = why_failed(ended, order.levels)
     except StartError as error:
         reason = ("start", str(error))
@@ -107,11 +108,11 @@ def _run(
         reason = ("timeout", str(error))
     except LostController as error:
         reason = ("controller_lost", str(error))
-    clock["finished"] = max(time.monotonic(), clock["launched"])
+    clock["finished"] = max(finished or time.monotonic(), clock["launched"])
     sampler.stop()
+    used = runtime.usage()
     stdout, stderr = runtime.logs()
-    steps = record.read_steps(spec.spool / "out")
-    _complete(document, spec, watch.used, sampler, steps, reason, stderr)
+    steps = _complete(document, spec, used, sampler, reason, stderr)
     return {
         "record": document,
         "steps": steps,
@@ -126,19 +127,18 @@ def _complete(
     spec: Spec,
     used: Counters,
     sampler: usage.Sampler,
-    steps: str,
     reason: tuple[str, str] | None,
     stderr: str,
-) -> None:
-    """Fill in the outcome: result, phases, metrics, flags, status."""
+) -> str:
+    """Fill in the outcome: result, phases, metrics, flags, status. Returns the steps."""
     result: dict[str, Any] = {}
-    if reason is None:
-        try:
-            result = record.read_result(spec.spool / "out")
-        except ValueError as error:
-            reason = ("output", str(error))
+    steps, rows = "", list[dict[str, Any]]()
+    try:
+        steps, rows = record.read_steps(spec.spool / "out")
+        result = record.read_result(spec.spool / "out") if reason is None else {}
+    except ValueError as error:
+        reason = reason or ("output", str(error))
     clock = document["clock"]
-    rows = [json.loads(line) for line in steps.splitlines()]
     seconds = clock["finished"] - clock["launched"]
     document["phases"] = record.phases(
         result.get("marks", {}), rows, clock["launched"], clock["finished"]
@@ -151,41 +151,54 @@ def _complete(
     document["workload"] = result
     if reason is None:
         document["status"] = "ok"
-        return
-    cause, message = reason
-    last = stderr.strip()[-2000:]
-    document["reason"] = {"cause": cause, "message": f"{last}\n{message}".strip()}
+    else:
+        cause, message = reason
+        last = stderr.strip()[-2000:]
+        document["reason"] = {"cause": cause, "message": f"{last}\n{message}".strip()}
+    return steps
 
 
 def why_failed(ended: Ended, levels: dict[str, Any]) -> tuple[str, str] | None:
     """The cause of an end that was no success, or None."""
     if ended.code == 0:
         return None
+    if ended.memory and levels["memory"] is None:
+        return "memory", "the kernel killed it because the host had no memory left"
     if ended.memory:
         return "memory", f"it needed more than its memory limit of {levels['memory']} bytes"
     if ended.code < 0:
-        return "exit", f"it was ended by signal {signal.Signals(-ended.code).name}"
+        return "exit", f"it was ended by signal {_signal_name(-ended.code)}"
     return "exit", f"it ended with status {ended.code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return str(number)
 
 
 class _Watch:
     """Waits for the end of a program, within the time limit and the controller's life."""
 
-    def __init__(self, runtime: Runtime, limit: float, gone: Callable[[], bool]) -> None:
+    def __init__(self, runtime: Runtime, limit: float, gone: Callable[[], str | bool]) -> None:
         self._runtime, self._limit, self._gone = runtime, limit, gone
-        self.used = Counters()
+
+    def look(self) -> None:
+        """Raises LostController when nobody waits for the result."""
+        why = self._gone()
+        if why:
+            what = why if isinstance(why, str) else "the controller went away"
+            raise LostController(f"{what} while the trial ran")
 
     def until_end(self) -> Ended:
         """Raises TimeoutError, LostController, or what the runtime raises."""
         deadline = time.monotonic() + self._limit
         while True:
             ended = self._runtime.wait(TICK)
-            now = self._runtime.usage()
-            self.used = now if now.cpu is not None else self.used
             if ended is not None:
                 return ended
-            if self._gone():
-                raise LostController("the controller went away while the trial ran")
+            self.look()
             if time.monotonic() > deadline:
                 self._ask_for_stack()
                 raise TimeoutError(f"it did not end within {self._limit:g} s; its stack is above")
@@ -194,27 +207,6 @@ class _Watch:
         """Python's fault handler writes the stack of every thread on SIGABRT."""
         self._runtime.signal(signal.SIGABRT)
         self._runtime.wait(STACK_SECONDS)
-
-
-def settle() -> list[dict[str, str]]:
-    """Wait a little for the host to be idle; a flag when it is not."""
-    cores, deadline = os.cpu_count() or 1, time.monotonic() + IDLE_PATIENCE
-    while True:
-        before, begin = usage.totals().cpu_busy, time.monotonic()
-        time.sleep(IDLE_SAMPLE)
-        busy = (usage.totals().cpu_busy - before) / (time.monotonic() - begin)
-        if busy <= IDLE_SHARE * cores:
-            return []
-        if time.monotonic() > deadline:
-            detail = f"{busy:.1f} of {cores} cores were in use before it began"
-            return [{"name": "not_idle", "detail": detail}]
-
-
-def reader_gone(descriptor: int = 1) -> bool:
-    """Whether the other end of our standard output has been closed."""
-    poll = select.poll()
-    poll.register(descriptor, 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _spool(order: Order, spool: Path) -> Spec:
@@ -263,45 +255,12 @@ def _count(cpus: str | None) -> int | None:
 
 
 def _clear(trials: Path) -> list[str]:
-    """Remove the spool folders of trials that were killed."""
+    """End what still runs of trials that were killed, and remove their folders."""
     stale = list(trials.iterdir()) if trials.is_dir() else []
+    found = []
     for path in stale:
+        if processes.end_noted(path / processes.FILE):
+            found.append(f"processes of trial {path.name}")
         shutil.rmtree(path)
-    return [f"folder of trial {path.name}" for path in stale]
-
-
-@contextlib.contextmanager
-def _only_one(state_dir: Path) -> Iterator[None]:
-    """One trial at a time on a host, whatever leases say. The kernel lets go when we die."""
-    state_dir.mkdir(parents=True, exist_ok=True)
-    with (state_dir / "trial.lock").open("w") as lock:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise Refused(
-                        "another trial is running on this host",
-                        given=str(state_dir / "trial.lock"),
-                        then="wait for its end",
-                    ) from None
-                time.sleep(TICK)
-        yield
-
-
-@contextlib.contextmanager
-def _signals_end_it() -> Iterator[None]:
-    """SIGTERM, SIGINT and SIGHUP end the trial in order instead of on the spot."""
-
-    def lost(number: int, _: object) -> None:
-        raise LostController(f"the trial was told to end by {signal.Signals(number).name}")
-
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    before = {number: signal.signal(number, lost) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        found.append(f"folder of trial {path.name}")
+    return found

@@ -10,12 +10,13 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import gpu
+from .host import read_text as host_text
 from .runtimes import Counters
 
 INTERVAL = 0.5
@@ -24,6 +25,12 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK = os.sysconf("SC_CLK_TCK")
 IDLE_FIELDS = (3, 4)  # idle and iowait in the `cpu` line
 STEAL_FIELD = 7
+
+
+RATES = ("cpu_busy", "steal", "disk_read", "disk_written", "net_received", "net_sent", "swap")
+CPUS = Path("/sys/devices/system/cpu")
+BLOCK = Path("/sys/block")
+CARDS = Path("/sys/class/net")
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,7 @@ class Totals:
     net_received: float
     net_sent: float
     swap: float
+    throttled: int = 0  # times the CPU slowed itself for heat or power; no column of its own
 
 
 def cpu(text: str) -> tuple[float, float]:
@@ -46,7 +54,7 @@ def cpu(text: str) -> tuple[float, float]:
     return (sum(ticks) - idle) / TICK, ticks[STEAL_FIELD] / TICK
 
 
-def disks(text: str, whole: set[str]) -> tuple[float, float]:
+def disks(text: str, whole: Collection[str]) -> tuple[float, float]:
     """Bytes read and written in /proc/diskstats, of whole disks: partitions would count twice."""
     rows = [line.split() for line in text.splitlines()]
     chosen = [row for row in rows if row[2] in whole]
@@ -56,16 +64,20 @@ def disks(text: str, whole: set[str]) -> tuple[float, float]:
     )
 
 
-def network(text: str) -> tuple[float, float]:
-    """Bytes received and sent in /proc/net/dev, loopback apart."""
+def network(text: str, cards: frozenset[str] = frozenset()) -> tuple[float, float]:
+    """Bytes received and sent in /proc/net/dev by the given cards.
+
+    A packet of a container passes its own interface, a bridge and the card; it counts once.
+    Where no card is known (the host is a container itself) all but loopback count.
+    """
     rows = [line.replace(":", " ").split() for line in text.splitlines()[2:]]
-    chosen = [row for row in rows if row[0] != "lo"]
+    chosen = [row for row in rows if (row[0] in cards if cards else row[0] != "lo")]
     return float(sum(int(row[1]) for row in chosen)), float(sum(int(row[9]) for row in chosen))
 
 
 def swapped(text: str) -> float:
     """Bytes swapped in and out in /proc/vmstat."""
-    values = dict(line.split() for line in text.splitlines())
+    values = dict(line.split(maxsplit=1) for line in text.splitlines())
     return float((int(values.get("pswpin", 0)) + int(values.get("pswpout", 0))) * PAGE)
 
 
@@ -88,20 +100,26 @@ def frequency(texts: list[str]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
+def throttled(texts: list[str]) -> int:
+    """Sum of the CPUs' counts of how often they slowed themselves down."""
+    return sum(int(text) for text in texts)
+
+
 def totals() -> Totals:
+    """All counters now; zero for what this host does not count."""
     busy, steal = cpu(Path("/proc/stat").read_text())
-    read, written = disks(Path("/proc/diskstats").read_text(), whole_disks())
-    received, sent = network(Path("/proc/net/dev").read_text())
-    swap = swapped(Path("/proc/vmstat").read_text())
-    return Totals(busy, steal, read, written, received, sent, swap)
+    read, written = disks(host_text("/proc/diskstats"), with_device(BLOCK))
+    received, sent = network(host_text("/proc/net/dev"), with_device(CARDS))
+    swap = swapped(host_text("/proc/vmstat"))
+    slowed = throttled(_texts(CPUS, "cpu*/thermal_throttle/*_throttle_count"))
+    return Totals(busy, steal, read, written, received, sent, swap, slowed)
 
 
-def whole_disks() -> set[str]:
-    """Disks with a device of their own behind them: no partitions, loops or RAM disks."""
-    block = Path("/sys/block")
-    if not block.is_dir():
-        return set()
-    return {path.name for path in block.iterdir() if (path / "device").exists()}
+def with_device(folder: Path) -> frozenset[str]:
+    """Those with a device of their own behind them: no partitions, loops, bridges."""
+    if not folder.is_dir():
+        return frozenset()
+    return frozenset(path.name for path in folder.iterdir() if (path / "device").exists())
 
 
 class Sampler:
@@ -118,7 +136,7 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the last totals and end; also when it never started."""
+        """Take a last look at the host and end. Also for a sampler that was never started."""
         self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -142,8 +160,7 @@ class Sampler:
         at: float,
     ) -> dict[str, Any]:
         rates = {
-            field.name: max(0.0, getattr(now, field.name) - getattr(before, field.name)) / seconds
-            for field in fields(Totals)
+            name: max(0.0, getattr(now, name) - getattr(before, name)) / seconds for name in RATES
         }
         cores = None
         if using.cpu is not None and used.cpu is not None:
@@ -152,9 +169,7 @@ class Sampler:
             "mono": at,
             **rates,
             "memory_used": memory_used(Path("/proc/meminfo").read_text()),
-            "frequency": frequency(
-                _texts("/sys/devices/system/cpu", "cpu*/cpufreq/scaling_cur_freq")
-            ),
+            "frequency": frequency(_texts(CPUS, "cpu*/cpufreq/scaling_cur_freq")),
             **{f"pressure_{name}": _pressure(name) for name in ("cpu", "memory", "io")},
             "workload_cpu": cores,
             "workload_memory": using.memory,
@@ -162,9 +177,9 @@ class Sampler:
         }
 
 
-def _texts(folder: str, pattern: str) -> list[str]:
+def _texts(folder: Path, pattern: str) -> list[str]:
     found = []
-    for path in Path(folder).glob(pattern):
+    for path in folder.glob(pattern):
         with contextlib.suppress(OSError):
             found.append(path.read_text())
     return found

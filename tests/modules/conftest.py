@@ -19,25 +19,33 @@ RunModule = Callable[..., Result]
 PLUGINS = Path(__file__).parent / "plugins"
 # The lease of this machine may be held by a run right now. For root it is always in /run/strata,
 # so root's Ansible gets a view of the file system with a folder of the test's there.
-APART = 'mkdir -p /run/strata && mount --bind "$0" /run/strata && exec "$@"'
+APART = 'mkdir -p /run/strata && mount --bind "$0" /run/strata'
+# A trial removes what it takes for the leftovers of others. One of a test is not to find any.
+ALONE = (
+    "mount -t tmpfs tmpfs /sys/fs/cgroup && "
+    "{ [ ! -e /run/docker.sock ] || mount --bind /dev/null /run/docker.sock; }"
+)
 
 
 @pytest.fixture
 def run_module(tmp_path: Path) -> RunModule:
     """Call a module as a playbook does and return its result, with `failed` set.
 
-    A warning of Ansible's, or no result at all, is an error of the test.
+    A warning of Ansible's, or no result at all, is an error of the test. `alone` hides control
+    groups and Docker's engine from it.
     """
     leases = tmp_path / "runtime"
     leases.mkdir()
 
-    def run(name: str, args: Result, check: bool = False, diff: bool = False) -> Result:
+    def run(
+        name: str, args: Result, check: bool = False, diff: bool = False, alone: bool = False
+    ) -> Result:
         task = {"name": "The module under test", name: args}
         play = [{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]
         path = tmp_path / "play.yml"
         path.write_text(json.dumps(play))  # JSON is YAML
         flags = [flag for flag, asked in (("--check", check), ("--diff", diff)) if asked]
-        return _result(_start([*_playbook(), *flags, str(path)], leases))
+        return _result(_start([*_playbook(), *flags, str(path)], leases, alone))
 
     return run
 
@@ -47,7 +55,7 @@ def _playbook() -> list[str]:
     return ["ansible-playbook", "-i", "localhost,", "-c", "local", interpreter]
 
 
-def _start(command: list[str], leases: Path) -> subprocess.CompletedProcess[str]:
+def _start(command: list[str], leases: Path, alone: bool) -> subprocess.CompletedProcess[str]:
     variables = {
         **environment(),
         "ANSIBLE_STDOUT_CALLBACK": "one_result",
@@ -55,7 +63,8 @@ def _start(command: list[str], leases: Path) -> subprocess.CompletedProcess[str]
         "XDG_RUNTIME_DIR": str(leases),
     }
     if os.geteuid() == 0:
-        apart = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", APART]
+        script = " && ".join([APART, *([ALONE] if alone else []), 'exec "$@"'])
+        apart = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", script]
         command = [*apart, str(leases), *command]
     return subprocess.run(
         command, cwd=REPO, env=variables, capture_output=True, text=True, check=False, timeout=60

@@ -5,11 +5,17 @@ The interface is six methods. Whatever happens, `remove` is called last and leav
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import os
+import resource
+import select
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from ..errors import Refused, nearest
 
 # The networks each runtime can have; the first is what it has unless stated.
 NETWORKS: dict[str, tuple[str, ...]] = {
@@ -21,6 +27,7 @@ NETWORKS: dict[str, tuple[str, ...]] = {
 UID = 65532 if os.geteuid() == 0 else os.geteuid()
 GID = 65532 if os.geteuid() == 0 else os.getegid()
 
+OPEN_FILES = 65536
 
 # What every program finds in its environment, and nothing else.
 ENVIRONMENT = {
@@ -33,6 +40,16 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "TF_CPP_MIN_LOG_LEVEL": "2",
 }
+
+
+def open_files() -> int:
+    """How many files a program may have open: as many everywhere as this host lets us."""
+    return min(OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+
+
+def shared_memory() -> int:
+    """Bytes of /dev/shm, as the kernel gives it to a host: half of the memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 @dataclass(frozen=True)
@@ -90,7 +107,8 @@ class Ended:
     """How a program ended: `code` is its exit status, negative for a signal."""
 
     code: int
-    memory: bool = False  # the memory limit ended it
+    memory: bool = False  # the kernel killed it for want of memory
+    at: float = field(default_factory=time.monotonic, compare=False)  # when the end was seen
 
 
 @dataclass(frozen=True)
@@ -144,15 +162,53 @@ def tail(data: bytes) -> str:
     return data[-LOG_BYTES:].decode("utf-8", "replace")
 
 
+class Unavailable:
+    """A runtime that this host lacks: every trial of it fails to start, and its record says why."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def prepare(self) -> None:
+        raise StartError(self._why)
+
+    def launch(self) -> None:
+        raise StartError(self._why)
+
+    def wait(self, seconds: float) -> Ended | None:
+        del seconds
+        raise RuntimeLostError(self._why)
+
+    def usage(self) -> Counters:
+        return Counters()
+
+    def signal(self, number: int) -> None:
+        """Nothing runs."""
+
+    def logs(self) -> tuple[str, str]:
+        return "", ""
+
+    def remove(self) -> None:
+        """Nothing was made."""
+
+
 def make(name: str, spec: Spec) -> Runtime:
-    """The runtime called `name` for one program."""
+    """The runtime called `name` for one program. Raises Refused when there is none of that name."""
     if name == "native":
         from .native import Native  # noqa: PLC0415 - a host needs only what it runs
 
         return Native(spec)
-    from .docker import Docker  # noqa: PLC0415
-
-    return Docker(spec)
+    if name == "docker":
+        try:
+            from .docker import Docker  # noqa: PLC0415
+        except ImportError as error:
+            return Unavailable(f"the modules' Python on this host lacks Docker's SDK: {error}")
+        return Docker(spec)
+    raise Refused(
+        "a runtime must be one that Strata knows",
+        example=next(iter(NETWORKS)),
+        given=name,
+        then=nearest(name, list(NETWORKS)),
+    )
 
 
 def leftovers() -> list[str]:
@@ -160,8 +216,31 @@ def leftovers() -> list[str]:
     from . import native  # noqa: PLC0415 - see above
 
     found = native.leftovers()
-    if importlib.util.find_spec("docker"):
+    # A host without the SDK has started no container.
+    with contextlib.suppress(ImportError):
         from . import docker  # noqa: PLC0415
 
         found += docker.leftovers()
     return found
+
+
+@contextlib.contextmanager
+def watched(pid: int | None) -> Iterator[select.poll | None]:
+    """A poll that returns as soon as the process ends; None where the kernel cannot tell.
+
+    Waiting for a child with a time limit is a loop of sleeps in Python, up to 50 ms late. That
+    would be a part of every native trial and of no other.
+    """
+    descriptor = -1
+    if pid is not None:
+        with contextlib.suppress(OSError):  # it has gone, or the kernel is older than 5.3
+            descriptor = os.pidfd_open(pid)
+    if descriptor < 0:
+        yield None
+        return
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        yield poll
+    finally:
+        os.close(descriptor)

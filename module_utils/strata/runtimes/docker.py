@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
+import time
 from typing import Any
 
 import docker
@@ -21,8 +23,11 @@ from . import (
     RuntimeLostError,
     Spec,
     StartError,
+    open_files,
     program,
+    shared_memory,
     tail,
+    watched,
 )
 
 LABEL = "strata.trial"
@@ -30,6 +35,11 @@ LABEL = "strata.trial"
 PROCESS_LIMIT = 4096
 GONE = (DockerException, requests.exceptions.RequestException)
 SIGNAL_BASE = 128
+LAST_SIGNAL = 64
+MILLISECONDS = 1000
+LOG_LIMITS = {"max-size": "16m", "max-file": "2"}
+# Like the native runtime: what is built there can be run. Docker's own default forbids it.
+TMP_OPTIONS = "mode=1777,exec"
 # Longer than any trial: its own time limit ends it.
 WAIT_SECONDS = 7 * 24 * 3600
 
@@ -39,10 +49,13 @@ class Docker:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
+        self._client: Any = None
         self._container: Any = None
+        self._pid: int | None = None
         self._folders: dict[str, Any] = {}
         self._code: int | None = None
         self._lost = ""
+        self._at = 0.0  # when the end was seen
         self._ended = threading.Event()
         self._last = Counters()
 
@@ -79,11 +92,20 @@ class Docker:
             "user": f"{UID}:{GID}",
             "network_mode": spec.network,
             "volumes": volumes,
-            "tmpfs": {"/tmp": "mode=1777"},  # noqa: S108 - a path inside the container
+            "tmpfs": {"/tmp": TMP_OPTIONS},  # noqa: S108 - a path inside the container
             "read_only": True,
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges"],
             "pids_limit": PROCESS_LIMIT,
+            "init": False,
+            # Like the native runtime; no core file of gigabytes when a hung program is ended.
+            "ulimits": [
+                docker.types.Ulimit(name=name, soft=most, hard=most)
+                for name, most in (("core", 0), ("nofile", open_files()))
+            ],
+            "shm_size": shared_memory(),
+            # Whatever the engine's own default is: a driver whose log can be read.
+            "log_config": docker.types.LogConfig(type="json-file", config=LOG_LIMITS),
             "cpuset_cpus": spec.cpus,
             "cpuset_mems": None if spec.numa is None else str(spec.numa),
             "mem_limit": spec.memory,
@@ -99,44 +121,52 @@ class Docker:
                 self._code = int(answer["StatusCode"])
         except (*GONE, OSError) as error:
             self._lost = str(error) or type(error).__name__
+        self._at = time.monotonic()
         self._ended.set()
 
     def wait(self, seconds: float) -> Ended | None:
-        if not self._ended.wait(seconds):
+        if not self._ended_within(seconds):
             return None
         if self._code is None:
             raise RuntimeLostError(f"Docker: {self._lost}")
         with contextlib.suppress(*GONE):
             self._container.reload()
         state = self._container.attrs.get("State", {})
-        # Docker reports death by a signal as 128 and its number.
-        code = SIGNAL_BASE - self._code if self._code > SIGNAL_BASE else self._code
-        return Ended(code, bool(state.get("OOMKilled")))
+        return Ended(exit_code(self._code), bool(state.get("OOMKilled")), self._at)
+
+    def _ended_within(self, seconds: float) -> bool:
+        """Also takes the last counters: the engine removes the control group soon after the end.
+
+        The process is gone some milliseconds before the engine says so.
+        """
+        deadline = time.monotonic() + seconds
+        with watched(None if self._ended.is_set() else self._pid) as poll:
+            if poll:
+                if not poll.poll(seconds * MILLISECONDS):
+                    return False
+                self.usage()
+        return self._ended.wait(max(0.0, deadline - time.monotonic()))
 
     def usage(self) -> Counters:
         """From the files of the container's control group; the API would take a second."""
         if not self._folders:
             self._find_group()
         if self._folders:
-            now = Counters(
-                cgroup.cpu_seconds(self._folders),
-                cgroup.memory_now(self._folders),
-                cgroup.memory_peak(self._folders),
-                cgroup.throttled(self._folders),
-            )
+            now = cgroup.counters(self._folders)
             # The group goes with the container; the last that was seen stays.
             if now.cpu is not None:
                 self._last = now
         return self._last
 
     def _find_group(self) -> None:
-        if self._container is None:
+        if self._container is None or self._ended.is_set():
             return
         with contextlib.suppress(*GONE, OSError):
             self._container.reload()
             pid = self._container.attrs["State"]["Pid"]
             if pid:
                 self._folders = cgroup.of_process(pid)
+                self._pid = pid
 
     def signal(self, number: int) -> None:
         if self._container is not None:
@@ -155,19 +185,45 @@ class Docker:
         return tail(out[-LOG_BYTES:]), tail(err[-LOG_BYTES:])
 
     def remove(self) -> None:
-        if self._container is not None:
-            with contextlib.suppress(*GONE):
-                self._container.remove(force=True, v=True)
+        if self._client is None:
+            return
+        try:
+            # By its label: the engine may have made it although no answer arrived.
+            _remove_labelled(self._client, f"{LABEL}={self._spec.trial}")
+        except GONE:
+            self._kill_without_engine()
+        finally:
+            self._client.close()
+
+    def _kill_without_engine(self) -> None:
+        """The engine went away, which does not end a container. Its record goes later."""
+        listed = [folder / "cgroup.procs" for folder in set(self._folders.values())]
+        for path in listed:
+            with contextlib.suppress(OSError):
+                for pid in path.read_text().split():
+                    os.kill(int(pid), signal.SIGKILL)
+
+
+def exit_code(status: int) -> int:
+    """Docker reports death by a signal as 128 and its number; other numbers are the program's."""
+    dead = SIGNAL_BASE < status <= SIGNAL_BASE + LAST_SIGNAL
+    return SIGNAL_BASE - status if dead else status
+
+
+def _remove_labelled(client: Any, label: str) -> list[str]:
+    """Remove the containers that have the label; their names."""
+    found = client.api.containers(all=True, filters={"label": label})
+    for container in found:
+        # It may be on its way out already.
+        with contextlib.suppress(NotFound, APIError):
+            client.api.remove_container(container["Id"], force=True, v=True)
+    return [container["Names"][0].lstrip("/") for container in found]
 
 
 def leftovers() -> list[str]:
     """Remove the containers of trials that nobody watches any more."""
     try:
         with contextlib.closing(docker.from_env()) as client:
-            found = client.containers.list(all=True, filters={"label": LABEL})
-            for container in found:
-                with contextlib.suppress(NotFound, APIError):
-                    container.remove(force=True, v=True)
-            return [f"container {container.name}" for container in found]
+            return [f"container {name}" for name in _remove_labelled(client, LABEL)]
     except GONE:
         return []

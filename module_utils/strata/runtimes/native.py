@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 import subprocess
 import time
@@ -17,25 +16,40 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import cgroup, gpu
-from . import GID, LOG_BYTES, UID, Counters, Ended, Spec, StartError, inside, program, tail
+from .. import cgroup, gpu, processes
+from . import (
+    GID,
+    LOG_BYTES,
+    UID,
+    Counters,
+    Ended,
+    Spec,
+    StartError,
+    inside,
+    open_files,
+    program,
+    tail,
+    watched,
+)
 
 READY_SECONDS = 20.0
 SETUP_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MILLISECONDS = 1000
 
 # Joins the control group, mounts, says that it is ready, waits for the word, becomes the program.
 SETUP = """
 set -e
-root=$1 spool=$2 data=$3 libraries=$4; shift 4
+root=$1 spool=$2 data=$3 libraries=$4 files=$5; shift 5
 for file in $GROUPS_TO_JOIN; do echo $$ > "$file"; done
 mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
-mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs "$root/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount --bind "$spool/in" "$root/in"
+mount -o remount,bind,ro "$root/in"
 mount --bind "$spool/out" "$root/out"
 [ -z "$data" ] || { mount --bind "$data" "$root/data"; mount -o remount,bind,ro "$root/data"; }
 [ -z "$libraries" ] || mkdir "$root/run/gpu"
@@ -45,7 +59,9 @@ for file in $libraries; do
 done
 : > "$spool/ready"
 read -r _
-exec chroot --userspec="$IDS" "$root" /usr/bin/env -i "$@" < /dev/null
+ulimit -c 0
+ulimit -n "$files"
+exec setpriv --no-new-privs chroot --userspec="$IDS" "$root" /usr/bin/env -i "$@" < /dev/null
 """
 
 
@@ -57,7 +73,8 @@ class Native:
         self._rooted = spec.image["kind"] != "venv"
         self._group = cgroup.Group(spec.trial)
         self._process: subprocess.Popen[bytes] | None = None
-        self._before, self._last = _children_cpu(), Counters()
+        self._setup_cpu = 0.0  # seconds that the set-up took, no part of the program
+        self._last = Counters()
         self._logs = [spec.spool / name for name in ("stdout", "stderr")]
 
     def prepare(self) -> None:
@@ -70,7 +87,7 @@ class Native:
         except OSError as error:
             raise StartError(f"the control group of the trial: {error}") from error
         libraries = " ".join(gpu.installed_driver_libraries()) if spec.gpus else ""
-        arguments = [spec.image["rootfs"], spec.spool, spec.data or "", libraries]
+        arguments = [spec.image["rootfs"], spec.spool, spec.data or "", libraries, open_files()]
         variables = [f"{name}={value}" for name, value in self._environment().items()]
         unshare = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", SETUP, "sh"]
         command = [*unshare, *map(str, arguments), *variables, *program(spec)]
@@ -108,41 +125,51 @@ class Native:
     def launch(self) -> None:
         if self._rooted:
             assert self._process and self._process.stdin  # noqa: S101 - prepare came first
-            self._process.stdin.write(b"\n")
-            self._process.stdin.close()
+            self._setup_cpu = cgroup.cpu_seconds(self._group.paths()) or 0.0
+            try:
+                self._process.stdin.write(b"\n")
+                self._process.stdin.close()
+            except BrokenPipeError:
+                # It ended while it waited: `wait` tells with which status.
+                pass
             return
         pin = ["taskset", "--cpu-list", self._spec.cpus] if self._spec.cpus else []
         where = inside(self._spec)
         environment = {**self._environment(), "PYTHONPATH": where.code}
+        command = ["/bin/sh", "-c", 'ulimit -c 0; exec "$@"', "sh", *pin, *program(self._spec)]
+        folder = self._spec.spool / "out"
         try:
-            self._start([*pin, *program(self._spec)], stdin=subprocess.DEVNULL, env=environment)
+            self._start(command, stdin=subprocess.DEVNULL, env=environment, cwd=folder)
         except OSError as error:
             raise StartError(str(error)) from error
+        assert self._process  # noqa: S101 - it has just been started
+        processes.note(self._process.pid, self._spec.spool / processes.FILE)
 
     def wait(self, seconds: float) -> Ended | None:
         assert self._process  # noqa: S101 - launch came first
-        try:
-            code = self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-        return Ended(code, self._rooted and cgroup.out_of_memory(self._group.paths()))
+        # Once its status has been taken, its number may be another's.
+        with watched(None if self._process.returncode is not None else self._process.pid) as poll:
+            if poll and not poll.poll(seconds * MILLISECONDS):
+                return None
+            at = time.monotonic()
+            self.usage()  # while /proc still tells: waiting for its status removes it from there
+            try:
+                code = self._process.wait(0 if poll else seconds)
+            except subprocess.TimeoutExpired:
+                return None
+        if self._last.memory_peak is None:
+            self._last = replace(self._last, memory_peak=processes.largest_child())
+        memory = self._rooted and cgroup.out_of_memory(self._group.paths())
+        return Ended(code, memory, at if poll else time.monotonic())
 
     def usage(self) -> Counters:
         if self._rooted:
-            folders = self._group.paths()
-            return Counters(
-                cgroup.cpu_seconds(folders),
-                cgroup.memory_now(folders),
-                cgroup.memory_peak(folders),
-                cgroup.throttled(folders),
-            )
-        if self._process is None:
-            return Counters()
-        if self._process.returncode is None:
-            self._last = _of_process(self._process.pid)
-            return self._last
-        # It has ended, and what it used stands with the children that were waited for.
-        return replace(self._last, cpu=_children_cpu() - self._before)
+            used = cgroup.counters(self._group.paths())
+            if used.cpu is not None:
+                self._last = replace(used, cpu=max(0.0, used.cpu - self._setup_cpu))
+        elif self._process:
+            self._last = processes.used(self._process.pid, self._last)
+        return self._last
 
     def signal(self, number: int) -> None:
         if self._process and self._process.poll() is None:
@@ -159,8 +186,11 @@ class Native:
             self._group.remove()
         if self._process:
             if self._process.stdin:
-                self._process.stdin.close()
+                with contextlib.suppress(BrokenPipeError):
+                    self._process.stdin.close()
             self._process.wait()
+            if not self._rooted:
+                processes.end_session(self._process.pid)
 
 
 def leftovers() -> list[str]:
@@ -179,22 +209,3 @@ def _end_of(path: Path) -> str:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - LOG_BYTES))
         return tail(file.read())
-
-
-def _children_cpu() -> float:
-    """CPU seconds of all ended children."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _of_process(pid: int) -> Counters:
-    """Counters of one process, for hosts without control groups. The workload starts no other."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return Counters()
-    sizes = {line.split(":")[0]: line.split() for line in status.splitlines()}
-    kib = {name: int(sizes[name][1]) * 1024 for name in ("VmRSS", "VmHWM") if name in sizes}
-    ticks = int(fields[11]) + int(fields[12])
-    return Counters(ticks / os.sysconf("SC_CLK_TCK"), kib.get("VmRSS"), kib.get("VmHWM"))

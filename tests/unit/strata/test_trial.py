@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import record, runtimes, trial
+from strata import alone, lease, record, runtimes, told, trial
+from strata.errors import Refused
 from strata.runtimes import Counters, Ended, RuntimeLostError, Spec, StartError
 from strata.usage import Totals
 
@@ -76,8 +78,9 @@ def result() -> str:
 
 
 @pytest.fixture(autouse=True)
-def quiet_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "settle", list)
+def quiet_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(lease, "folder", lambda: tmp_path / "lock")
+    monkeypatch.setattr(alone, "settle", list)
     monkeypatch.setattr(runtimes, "leftovers", list)
     monkeypatch.setattr(runtimes, "UID", os.geteuid())
     monkeypatch.setattr(runtimes, "GID", os.getegid())
@@ -134,10 +137,27 @@ def test_the_order_of_a_good_trial(run: Any) -> None:
         ({"raises": {"wait": RuntimeLostError("gone")}}, "runtime_lost", "gone"),
         ({"ended": Ended(3)}, "exit", "status 3"),
         ({"ended": Ended(-11)}, "exit", "SIGSEGV"),
-        ({"ended": Ended(-9, memory=True)}, "memory", "memory limit"),
+        ({"ended": Ended(-9, memory=True)}, "memory", "no memory left"),
         ({}, "output", "left no result.json"),
         ({"out": {"result.json": "{"}}, "output", ""),
         ({"out": {"result.json": "{}"}}, "output", "no scalars"),
+        (
+            {"out": {"result.json": '{"scalars": {"x": {"value": NaN}}, "marks": {}}'}},
+            "output",
+            "result.json: NaN is no finite number",
+        ),
+        (
+            {"out": {"result.json": '{"scalars": {"x": 3}, "marks": {}}'}},
+            "output",
+            "scalar 'x' has no number",
+        ),
+        (
+            {"out": {"result.json": '{"scalars": {}, "marks": {"end": "noon"}}'}},
+            "output",
+            "mark 'end' is no number",
+        ),
+        ({"out": {"steps.jsonl": '{"step": }\n'}}, "output", "steps.jsonl, line 1 is not JSON"),
+        ({"out": {"steps.jsonl": '{"step": 1}\n'}}, "output", "a step has phase, duration_s"),
     ],
 )
 def test_a_failure_is_a_record(run: Any, script: dict[str, Any], cause: str, words: str) -> None:
@@ -158,11 +178,72 @@ def test_it_ends_when_nobody_waits_for_it(run: Any) -> None:
     assert outcome["record"]["reason"]["cause"] == "controller_lost"
 
 
+def test_a_trial_that_is_under_way_is_not_taken_for_a_leftover(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alone, "LOCK_SECONDS", 0.0)
+    # Of another run, with a state folder of its own.
+    with (
+        alone.only_one(tmp_path / "lock"),
+        pytest.raises(Refused, match="another trial is running"),
+    ):
+        run({"ended": Ended(0)})
+    assert not (tmp_path / "trials").exists()
+
+
+def test_a_controller_that_left_before_the_start_costs_no_start(run: Any) -> None:
+    outcome, fake = run({}, gone=lambda: True)
+    assert outcome["record"]["reason"]["cause"] == "controller_lost"
+    assert "launch" not in fake.calls
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_in_order(run: Any, number: int) -> None:
+    before = signal.getsignal(number)
+    looks = iter([False])
+
+    def gone() -> bool:
+        if next(looks, True):
+            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), number)  # a second one must not disturb the clean-up
+        return False
+
+    outcome, fake = run({"hangs": True}, gone)
+    reason = outcome["record"]["reason"]
+    name = signal.Signals(number).name
+    assert (reason["cause"], name in reason["message"]) == ("controller_lost", True)
+    assert fake.calls[-2:] == ["logs", "remove"]
+    assert signal.getsignal(number) is before
+
+
+def test_what_cannot_be_removed_is_said_and_costs_nothing(run: Any) -> None:
+    outcome, _ = run({"ended": Ended(3), "raises": {"remove": OSError("busy")}})
+    found = outcome["record"]
+    assert found["reason"]["cause"] == "exit"
+    assert found["flags"][-1]["name"] == "leftovers"
+    assert "busy" in found["flags"][-1]["detail"]
+
+
+def test_the_end_is_when_it_was_seen_not_when_it_was_asked_about(run: Any) -> None:
+    outcome, _ = run({"ended": Ended(3, at=time.monotonic() + 5)})
+    clock = outcome["record"]["clock"]
+    assert 4 < clock["finished"] - clock["launched"] < 5
+
+
+def test_output_is_read_from_ordinary_files_only(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text('{"scalars": {}, "marks": {}}')
+    (tmp_path / "result.json").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "steps.jsonl")
+    with pytest.raises(ValueError, match=r"left no result\.json"):
+        record.read_result(tmp_path)
+    assert record.read_steps(tmp_path) == ("", [])
+
+
 def test_a_pipe_without_a_reader_is_noticed() -> None:
     read, write = os.pipe()
-    assert not trial.reader_gone(write)
+    assert not told.reader_gone(write)
     os.close(read)
-    assert trial.reader_gone(write)
+    assert told.reader_gone(write)
     os.close(write)
 
 
@@ -189,4 +270,6 @@ def test_doubts_are_flagged() -> None:
     after = replace(before, steal=1.0, swap=4096)
     found = record.flags(before, after, Counters(throttled=3), cores=2, seconds=10)
     assert [flag["name"] for flag in found] == ["steal", "swap", "throttled"]
+    hot = record.flags(before, replace(before, throttled=2), Counters(), cores=2, seconds=10)
+    assert [flag["name"] for flag in hot] == ["throttled"]
     assert record.flags(before, before, Counters(throttled=0), 2, 10) == []

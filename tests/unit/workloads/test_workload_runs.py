@@ -168,7 +168,8 @@ def test_bad_input_is_refused(
     given = {k: str(tmp_path / v) if k == "data_dir" else v for k, v in config.items()}
     done = run("tf_image_classification", tmp_path, TINY | options, **given)
     assert done.returncode == 2, done.stderr
-    assert reason in done.stderr.splitlines()[-1]
+    # Not the last line: the decoder's own threads may complain after it.
+    assert reason in done.stderr
     assert not (tmp_path / "out/result.json").exists()
 
 

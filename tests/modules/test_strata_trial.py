@@ -1,0 +1,115 @@
+"""strata_trial through real Ansible: a trial from a virtual environment, needing no image."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strata import lease
+
+from tests.conftest import REPO
+
+from .conftest import RunModule
+
+
+@pytest.fixture
+def holder() -> dict[str, Any]:
+    start = lease.start_time(os.getpid())
+    return {"host": socket.gethostname(), "pid": os.getpid(), "start": start}
+
+
+@pytest.fixture
+def asked(tmp_path: Path, holder: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a trial of `spin`."""
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin/python").symlink_to(sys.executable)
+    (venv / "strata").mkdir()
+    (venv / "strata/workloads").symlink_to(REPO / "workloads")
+    levels = {
+        **{"substrate": "vm", "runtime": "native", "network": "host", "label": ""},
+        **{"workload": "spin", "cpus": None, "memory": None, "numa": None, "gpus": None},
+        **{"steps": 4, "warmup_steps": 2, "work": 300_000},
+    }
+    identity = {"run": "r", "slot": "s0001", "trial": "c-r1", "cell": "c", "repetition": 1}
+    return {
+        "trial": {**identity, "role": "measured", "levels": levels, "hosts": ["localhost"]},
+        "image": {"kind": "venv", "digest": "d" * 64, "rootfs": str(venv), "docker": ""},
+        "holder": holder,
+        "time_limit_s": 60,
+        "state_dir": str(tmp_path / "state"),
+    }
+
+
+def rows_of(table: str) -> set[str]:
+    """The keys in the first column of the table of record.json in docs/results.md."""
+    page = (REPO / "docs/results.md").read_text().split(f"## {table}\n")[1].split("\n## ")[0]
+    first = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    return {word for cell in first for word in cell.split("`")[1::2]}
+
+
+def test_without_the_lease_of_its_run_nothing_starts(
+    run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
+) -> None:
+    refused = run_module("strata_trial", asked, alone=True)
+    assert refused["failed"]
+    assert refused["msg"].startswith("this host is not held by any run\n")
+    assert not run_module("strata_lease", {"run": "other", "holder": holder})["failed"]
+    refused = run_module("strata_trial", asked, alone=True)
+    assert refused["failed"]
+    assert "run other, controller" in refused["msg"]
+    assert not Path(asked["state_dir"]).exists()
+
+
+def test_check_mode_starts_nothing_and_says_what_it_would_run(
+    run_module: RunModule, asked: dict[str, Any]
+) -> None:
+    would = run_module("strata_trial", asked, check=True, diff=True, alone=True)
+    assert not would["failed"] and not would["changed"]
+    assert would["would_run"] == "trial c-r1: spin on vm/native/host"
+    assert not Path(asked["state_dir"]).exists()
+
+
+def test_a_trial_returns_the_whole_record_each_time(
+    run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
+) -> None:
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    records = []
+    for _ in range(2):
+        found = run_module("strata_trial", asked, alone=True)
+        assert not found["failed"] and found["changed"]
+        record = found["record"]
+        assert (record["status"], record["reason"]) == ("ok", None), found["stderr"]
+        assert set(record) == rows_of("record.json")
+        assert "leftovers" not in [flag["name"] for flag in record["flags"]]
+        assert record["metrics"]["rate"]["value"] > 0
+        assert len(found["steps"].splitlines()) == 6
+        assert found["usage"] and found["usage"][-1]["workload_cpu"] > 0
+        assert list((Path(asked["state_dir"]) / "trials").iterdir()) == []
+        records.append(record)
+    assert records[0]["clock"] != records[1]["clock"]
+
+
+def test_a_failed_trial_is_a_result_of_the_module(
+    run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
+) -> None:
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    asked["trial"]["levels"] |= {"fail": "exit", "work": 10}
+    found = run_module("strata_trial", asked, alone=True)
+    assert not found["failed"] and found["changed"]
+    assert found["record"]["status"] == "failed"
+    assert found["record"]["reason"]["cause"] == "exit"
+
+
+def test_an_unknown_runtime_is_refused(
+    run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
+) -> None:
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    asked["trial"]["levels"]["runtime"] = "dokcer"
+    refused = run_module("strata_trial", asked, alone=True)
+    assert refused["failed"]
+    assert "did you mean 'docker'?" in refused["msg"]
