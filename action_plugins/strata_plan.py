@@ -61,6 +61,8 @@ class ActionModule(ActionBase):
                 "baseline": made.baseline,
                 "left_out": made.left_out,
                 "hosts": {host.name: {"substrate": host.substrate} for host in hosts},
+                "addresses": {host.name: host.address for host in hosts},
+                "networks": sorted({str(trial.levels["network"]) for trial in trials}),
                 "runtimes": sorted({str(trial.levels["runtime"]) for trial in trials}),
                 "needs_data": needs_data,
                 "dataset": data,
@@ -97,7 +99,7 @@ def testbed(task_vars: dict[str, Any], facts: dict[str, Any], kind: str) -> list
             given=f"-i {' '.join(context.CLIARGS['inventory'] or [])}",
             then=_what_to_edit(),
         )
-    return [_host(name, hostvars[name]["group_names"], facts.get(name), kind) for name in names]
+    return [_host(name, hostvars[name], facts.get(name), kind) for name in names]
 
 
 def _what_to_edit() -> str:
@@ -115,7 +117,10 @@ def _what_to_edit() -> str:
     return "put hosts into the groups of docs/lab.md"
 
 
-def _host(name: str, groups: list[str], facts: dict[str, Any] | None, kind: str) -> plan.Host:
+def _host(
+    name: str, variables: dict[str, Any], facts: dict[str, Any] | None, kind: str
+) -> plan.Host:
+    groups = variables["group_names"]
     runtimes = tuple(runtime for runtime in NETWORKS if runtime in groups)
     if facts is None:
         # Before a host is asked, an undeclared substrate is taken for bare metal: it only
@@ -129,6 +134,7 @@ def _host(name: str, groups: list[str], facts: dict[str, Any] | None, kind: str)
         facts["cpus"],
         {"docker": why} if why else {},
         facts["memory_available"],
+        str(variables.get("strata_address") or facts["address"]),
     )
 
 

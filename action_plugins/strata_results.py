@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,10 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(
-        {"state", "folder", "plan", "image", "dataset", "testbed", "hosts", "slot", "outcomes"}
+        {
+            *("state", "folder", "plan", "image", "dataset", "testbed", "hosts", "slot"),
+            *("outcomes", "retry", "attempts"),
+        }
     )
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -30,6 +34,7 @@ class ActionModule(ActionBase):
             return {**result, "changed": True, "pending": [], "references": {}}
         states = {
             "opened": self._open,
+            "failed": self._again,
             "begun": self._begin,
             "stored": self._store,
             "closed": self._close,
@@ -43,14 +48,19 @@ class ActionModule(ActionBase):
 
     def _open(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         there = (folder / "run.json").exists()
+        if not there:
+            results.Run.create(folder, _document(given), _plan(given), given["hosts"])
+        run = results.Run(folder)
+        pending = run.pending(given.get("retry") or [], given.get("attempts") or 1)
         if there:
-            run = results.Run(folder)
             _check_same_bits(run, given)
-            if run.pending():
+            if pending:
                 run.event("resumed")
-        else:
-            run = results.Run.create(folder, _document(given), _plan(given), given["hosts"])
-        return {"changed": not there, "pending": run.pending(), "references": run.references()}
+        return {"changed": not there, "pending": pending, "references": run.references()}
+
+    def _again(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        run = results.Run(folder)
+        return {"changed": False, "pending": run.pending(given["retry"], given["attempts"])}
 
     def _begin(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         run, slot = results.Run(folder), given["slot"]
@@ -61,13 +71,23 @@ class ActionModule(ActionBase):
         what = " beside ".join(name(trial["levels"], run.document) for trial in slot["trials"])
         return {
             "changed": True,
+            # Peers of this slot prove to each other with it that they belong together.
+            "key": secrets.token_hex(32),
             "progress": [f"trial {index} of {len(slots)}  {what}  (left: about {left})"],
         }
 
     def _store(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
-        run = results.Run(folder)
-        records = run.store(given["slot"]["slot"], given["outcomes"])
-        return {"changed": True, "progress": [f"    {figure(record)}" for record in records]}
+        run, slot = results.Run(folder), given["slot"]
+        answers = given["outcomes"]
+        outcomes = [outcome for answer in answers for outcome in answer.get("outcomes", [])]
+        records = run.store(slot, outcomes)
+        silent = [
+            host
+            for host, answer in zip(slot["hosts"], answers, strict=True)
+            if "outcomes" not in answer
+        ]
+        lines = [f"    {figure(record)}" for record in records]
+        return {"changed": True, "progress": lines, "silent": silent}
 
     def _close(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         del given

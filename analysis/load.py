@@ -24,6 +24,7 @@ class Loaded:
     flags: pd.DataFrame
     drift: pd.DataFrame
     hosts: dict[str, dict[str, Any]]
+    repeated: int  # earlier attempts of trials that were tried again
     journal: list[schema.JournalEvent]
     units: dict[str, str]
 
@@ -41,9 +42,20 @@ class Loaded:
     def notices(self) -> list[str]:
         """What a reader must know of the completeness of this run; empty for a whole one."""
         done, slots = self.progress()
-        if done == slots:
-            return []
-        return [f"This run is not complete: {done} of {slots} slots have finished."]
+        found = []
+        if done != slots:
+            found.append(f"This run is not complete: {done} of {slots} slots have finished.")
+        if self.repeated:
+            found.append(
+                f"{self.repeated} failed trials were tried again; their last attempt counts, and "
+                "the earlier ones are in the folder of the run."
+            )
+        if any(values.get("virtualisation") == "container" for values in self.hosts.values()):
+            found.append(
+                "The hosts are system containers that share one kernel, its clock and its disks: "
+                "this is a rehearsal, and no basis for a decision."
+            )
+        return found
 
 
 def load(folder: Path) -> Loaded:
@@ -58,7 +70,10 @@ def load(folder: Path) -> Loaded:
     """
     run, plan = schema.read_run(folder), schema.read_plan(folder)
     paths = sorted(folder.glob("trials/*/record.json"))
-    records = [schema.read_record(path) for path in paths if not path.parent.name.startswith(".")]
+    whole = [path for path in paths if not path.parent.name.startswith(".")]
+    every = [schema.read_record(path) for path in whole]
+    # Of a trial that was tried again the last attempt counts; the others stay on disk.
+    records = list({r.trial: r for r in sorted(every, key=lambda r: r.attempt)}.values())
     if not records:
         raise EmptyRun(f"{folder} has no finished trial yet; run the same command to continue it")
     order = {t.trial: i for i, t in enumerate(t for slot in plan.slots for t in slot.trials)}
@@ -72,6 +87,7 @@ def load(folder: Path) -> Loaded:
         flags=_details(records, "flags", ["name", "detail"]),
         drift=_details(records, "drift", ["key", "reference", "now"]),
         hosts={host.host: host.values for host in hosts},
+        repeated=len(every) - len(records),
         journal=schema.read_journal(folder / "journal.jsonl"),
         units={name: m.unit for record in records for name, m in record.metrics.items()},
     )
@@ -92,6 +108,7 @@ def _row(record: schema.Record) -> dict[str, Any]:
         "trial": record.trial,
         "cell": record.cell,
         "repetition": record.repetition,
+        "folder": record.trial + (f".a{record.attempt}" if record.attempt > 1 else ""),
         "role": record.role,
         "platform": record.platform,
         "hosts": ", ".join(record.hosts),
@@ -155,10 +172,10 @@ def _tables(loaded: Loaded, name: str) -> pd.DataFrame:
     Raises SchemaError when a file cannot be read.
     """
     rows = []
-    for trial in usable(loaded.trials)["trial"]:
-        path = loaded.folder / "trials" / trial / f"{name}.parquet"
+    for _, row in usable(loaded.trials).iterrows():
+        trial, path = row["trial"], loaded.folder / "trials" / row["folder"] / f"{name}.parquet"
         if path.exists():
-            rows += [{"trial": trial, **row} for row in _rows(path)]
+            rows += [{"trial": trial, **line} for line in _rows(path)]
     # By rows, since a column that is null throughout one trial has no type of its own there.
     return pd.DataFrame(rows)
 

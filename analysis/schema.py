@@ -44,7 +44,16 @@ class Measure(Document):
 
 class Reason(Document):
     cause: Literal[
-        "start", "exit", "timeout", "memory", "output", "controller_lost", "runtime_lost"
+        "start",
+        "exit",
+        "timeout",
+        "memory",
+        "output",
+        "peer",
+        "overlap",
+        "controller_lost",
+        "runtime_lost",
+        "host_lost",
     ]
     message: str
 
@@ -76,6 +85,24 @@ class Drift(Document):
     now: Any
 
 
+class Beside(Document):
+    trial: str
+    overlap: FiniteFloat
+    rate: Measure
+
+
+class Member(Document):
+    role: Literal["worker", "server"]
+    index: int
+    host: str
+    status: Literal["ok", "failed", "void"]
+    reason: Reason | None
+    clock: Clock
+    metrics: dict[str, Measure]
+    phases: dict[str, FiniteFloat]
+    cluster: dict[str, Any]
+
+
 class Record(Versioned):
     run: str
     slot: str
@@ -97,6 +124,9 @@ class Record(Versioned):
     flags: list[Flag]
     drift: list[Drift]
     workload: dict[str, Any]
+    attempt: int = 1
+    beside: Beside | None = None
+    members: list[Member] = []
 
 
 class HostEntry(Document):
@@ -132,12 +162,20 @@ class Run(Versioned):
     left_out: list[LeftOut]
 
 
+class PlannedMember(Document):
+    role: Literal["worker", "server"]
+    index: int
+    host: str
+    port: int
+
+
 class PlannedTrial(Document):
     trial: str
     cell: str
     repetition: int
     role: Literal["measured", "background"]
     levels: dict[str, Level]
+    members: list[PlannedMember] = []
 
 
 class Slot(Document):

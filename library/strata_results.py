@@ -9,11 +9,12 @@ options:
   state:
     description:
       - V(opened) makes the folder, or checks that it can be resumed; V(begun) notes that a slot starts.
+      - V(failed) says which slots failed and are to be tried again.
       - V(stored) keeps the outcomes of a slot; V(closed) writes the totals.
       - V(verified) checks that every slot has its records; V(reported) writes tables and page.
     type: str
     required: true
-    choices: [opened, begun, stored, closed, verified, reported]
+    choices: [opened, failed, begun, stored, closed, verified, reported]
   folder:
     description: The results folder of the run.
     type: path
@@ -37,9 +38,18 @@ options:
     description: The slot, for V(begun) and V(stored).
     type: dict
   outcomes:
-    description: What M(strata_trial) returned, for V(stored).
+    description: What M(strata_trial) returned on each host of the slot, for V(stored).
     type: list
     elements: dict
+  retry:
+    description: Causes for which a failed trial is tried again, for V(opened) and V(failed).
+    type: list
+    elements: str
+    default: []
+  attempts:
+    description: How often a trial is tried in all.
+    type: int
+    default: 1
 attributes:
   check_mode:
     description: In check mode nothing is written.
@@ -58,14 +68,23 @@ EXAMPLES = r"""
 
 RETURN = r"""
 pending:
-  description: Slots that have no record yet.
-  returned: for opened
+  description: Slots that have no record yet, or are to be tried again.
+  returned: for opened and failed
   type: list
   elements: dict
 references:
   description: The fingerprint of each host when the run was opened.
   returned: for opened
   type: dict
+key:
+  description: A secret of the slot.
+  returned: for begun
+  type: str
+silent:
+  description: Hosts of the slot that gave no answer.
+  returned: for stored
+  type: list
+  elements: str
 totals:
   description: Trials, failed ones, seconds in all and within trials.
   returned: for closed

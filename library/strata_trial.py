@@ -5,17 +5,30 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: strata_trial
-short_description: Run one trial on this host and return its record
+short_description: Run this host's share of a slot and return what came of it
 description:
-  - Starts the workload under a runtime, pins and limits it, samples the host, enforces the time limit, leaves nothing behind.
+  - Starts the workloads of the slot under their runtimes, pins and limits them, samples the host, enforces the time limit, leaves nothing behind.
+  - A background job is started first, and told to end when the measured trial has ended.
   - A trial that fails is a normal result. Its record says why.
   - The host must be held by the run, see M(strata_lease).
-  - When the controller goes away the trial is ended and cleaned up.
+  - When the controller goes away the trials are ended and cleaned up.
 options:
-  trial:
-    description: The trial as it stands in the plan, with C(run), C(slot) and C(hosts).
+  slot:
+    description: The slot as it stands in the plan, with C(run).
     type: dict
     required: true
+  host:
+    description: The name of this host in the plan.
+    type: str
+    required: true
+  addresses:
+    description: Where the hosts of the slot reach each other.
+    type: dict
+    default: {}
+  key:
+    description: What the programs of a distributed trial prove to each other that they belong together with.
+    type: str
+    default: ""
   image:
     description: The workload image on this host, C(kind), C(digest), C(rootfs), C(docker).
     type: dict
@@ -33,7 +46,7 @@ options:
     type: dict
     required: true
   time_limit_s:
-    description: Seconds after which the trial is ended.
+    description: Seconds after which a trial is ended.
     type: float
     default: 900
   state_dir:
@@ -50,9 +63,10 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Run the trial
+- name: Run the slot
   strata_trial:
-    trial: "{{ slot.trials[0] | combine({'run': run, 'slot': slot.slot, 'hosts': slot.hosts}) }}"
+    slot: "{{ slot | combine({'run': run}) }}"
+    host: "{{ inventory_hostname }}"
     image: "{{ workload_image_held }}"
     holder: "{{ controller }}"
     state_dir: /var/lib/strata
@@ -60,30 +74,31 @@ EXAMPLES = r"""
 
 RETURN = r"""
 would_run:
-  description: Which trial would run, and on what.
+  description: Which trials would run, and on what.
   returned: in check mode
   type: str
-record:
-  description: The record, see docs/results.md.
-  returned: when not in check mode
-  type: dict
-steps:
-  description: The steps, a JSON object on each line.
-  returned: when not in check mode
-  type: str
-usage:
-  description: The samples of host and workload.
+outcomes:
+  description: One for each member of a trial that ran on this host.
   returned: when not in check mode
   type: list
   elements: dict
-stdout:
-  description: The last 64 KiB of standard output.
-  returned: when not in check mode
-  type: str
-stderr:
-  description: The last 64 KiB of standard error.
-  returned: when not in check mode
-  type: str
+  contains:
+    record:
+      description: The record, see docs/results.md, with C(member).
+      type: dict
+    steps:
+      description: The steps, a JSON object on each line.
+      type: str
+    usage:
+      description: The samples of host and workload.
+      type: list
+      elements: dict
+    stdout:
+      description: The last 64 KiB of standard output.
+      type: str
+    stderr:
+      description: The last 64 KiB of standard error.
+      type: str
 """
 
 import os
@@ -92,7 +107,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import lease, told, trial
+from ansible.module_utils.strata import lease, members, told, trial
 from ansible.module_utils.strata.errors import Refused
 
 # The lease outlives a trial by this much, so that the next one finds it.
@@ -117,8 +132,13 @@ class Controller:
         return held.get("run") != self._run or held.get("holder") != self._holder
 
 
-def describe(asked: dict[str, Any]) -> str:
-    """The trial in a line."""
+def describe(slot: dict[str, Any], host: str) -> str:
+    """What runs on this host, in a line."""
+    here = [trial for trial in slot["trials"] if members.on(host, trial)]
+    return " beside ".join(_name(trial) for trial in here)
+
+
+def _name(asked: dict[str, Any]) -> str:
     levels = asked["levels"]
     platform = "/".join(str(levels[part]) for part in ("substrate", "runtime", "network"))
     return f"trial {asked['trial']}: {levels['workload']} on {platform}"
@@ -127,7 +147,10 @@ def describe(asked: dict[str, Any]) -> str:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "trial": {"type": "dict", "required": True},
+            "slot": {"type": "dict", "required": True},
+            "host": {"type": "str", "required": True},
+            "addresses": {"type": "dict", "default": {}},
+            "key": {"type": "str", "default": "", "no_log": True},
             "image": {"type": "dict", "required": True},
             "dataset": {"type": "dict", "default": {}},
             "reference": {"type": "dict", "default": {}},
@@ -139,23 +162,26 @@ def main() -> None:
     )
     given = module.params
     if module.check_mode:
-        module.exit_json(changed=False, would_run=describe(given["trial"]))
+        module.exit_json(changed=False, would_run=describe(given["slot"], given["host"]))
     os.umask(0o022)
     order = trial.Order(
-        given["trial"],
-        given["image"],
-        given["dataset"],
-        given["reference"],
-        given["time_limit_s"],
-        Path(given["state_dir"]),
+        slot=given["slot"],
+        host=given["host"],
+        image=given["image"],
+        dataset=given["dataset"],
+        reference=given["reference"],
+        time_limit=given["time_limit_s"],
+        state_dir=Path(given["state_dir"]),
+        addresses=given["addresses"],
+        key=given["key"],
     )
-    run, holder = order.trial["run"], given["holder"]
+    run, holder = order.slot["run"], given["holder"]
     try:
         lease.refresh(run, holder, int(order.time_limit + LEASE_MARGIN_S))
-        outcome = trial.run(order, Controller(run, holder).gone)
+        outcomes = trial.run(order, Controller(run, holder).gone)
     except Refused as refused:
         module.fail_json(msg=str(refused))
-    module.exit_json(changed=True, **outcome)
+    module.exit_json(changed=True, outcomes=outcomes)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from .runtimes import Counters
 
 ROOT = Path("/sys/fs/cgroup")
 NAME = "strata"
-V1_CONTROLLERS = ("memory", "cpuacct", "cpuset")
+V1_CONTROLLERS = ("memory", "cpu", "cpuacct", "cpuset")
+QUOTA_PERIOD = 100_000  # microseconds, the kernel's default
 NANOSECONDS = 1e9
 MICROSECONDS = 1e6
 
@@ -28,29 +29,58 @@ def version() -> int:
     return 2 if controllers.exists() and "memory" in controllers.read_text() else 1
 
 
+def above() -> dict[str, Path]:
+    """The folder that holds ours, for each controller: where this host's first process is.
+
+    A host that is a container may see the whole tree of the machine, and other hosts in it; what
+    is beside its first process is its own.
+    """
+    found = of_process(1)
+    if version() == 2:  # noqa: PLR2004
+        # A group with processes of its own can have none below it in version 2.
+        return dict.fromkeys(V1_CONTROLLERS, _without_scope(found["memory"]))
+    return {name: _without_scope(found.get(name, ROOT / name)) for name in V1_CONTROLLERS}
+
+
+def _without_scope(folder: Path) -> Path:
+    """systemd puts itself one folder down."""
+    return folder.parent if folder.name == "init.scope" else folder
+
+
 @dataclass(frozen=True)
 class Group:
-    """The control group of the trial `name`. Needs root."""
+    """The control group of the program `name`. Needs root."""
 
     name: str
 
     def paths(self) -> dict[str, Path]:
         """Its folder for each controller; one folder for all in version 2."""
-        if version() == 2:  # noqa: PLR2004
-            return dict.fromkeys(V1_CONTROLLERS, ROOT / NAME / self.name)
-        return {name: ROOT / name / NAME / self.name for name in V1_CONTROLLERS}
+        return {name: folder / NAME / self.name for name, folder in above().items()}
 
-    def create(self, cpus: str | None, memory: int | None, numa: int | None) -> None:
+    def create(
+        self, cpus: str | None, memory: int | None, numa: int | None, quota: float | None = None
+    ) -> None:
         """Make it, with its limits. Raises OSError when the host refuses a limit."""
         for folder in set(self.paths().values()):
             folder.parent.mkdir(exist_ok=True)
             if version() == 2:  # noqa: PLR2004
-                for above in (ROOT, folder.parent):
-                    _write(above / "cgroup.subtree_control", "+memory +cpu +cpuset")
+                for upper in (folder.parent.parent, folder.parent):
+                    _write(upper / "cgroup.subtree_control", "+memory +cpu +cpuset")
             folder.mkdir(exist_ok=True)
         self._limit_cpus(cpus, numa)
         if memory:
             self._limit_memory(memory)
+        if quota:
+            self._limit_share(round(quota * QUOTA_PERIOD))
+
+    def _limit_share(self, microseconds: int) -> None:
+        """CPU time in each period, however many CPUs it is spent on."""
+        folder = self.paths()["cpu"]
+        if version() == 2:  # noqa: PLR2004
+            _write(folder / "cpu.max", f"{microseconds} {QUOTA_PERIOD}")
+            return
+        _write(folder / "cpu.cfs_period_us", str(QUOTA_PERIOD))
+        _write(folder / "cpu.cfs_quota_us", str(microseconds))
 
     def _limit_cpus(self, cpus: str | None, numa: int | None) -> None:
         folder = self.paths()["cpuset"]
@@ -172,7 +202,7 @@ def counters(folders: dict[str, Path]) -> Counters:
 
 def throttled(folders: dict[str, Path]) -> int | None:
     """Periods in which a CPU quota held the group back."""
-    return _keyed(folders["cpuacct"] / "cpu.stat").get("nr_throttled")
+    return _keyed(folders["cpu"] / "cpu.stat").get("nr_throttled")
 
 
 def of_process(pid: int) -> dict[str, Path]:

@@ -17,6 +17,7 @@ import workloads
 from . import units
 from .errors import Refused, nearest
 from .identity import digest
+from .members import DISTRIBUTIONS, PLACEMENTS
 from .runtimes import NETWORKS
 
 Level = str | int | float | bool | list[str] | None
@@ -24,10 +25,12 @@ Levels = dict[str, Level]
 
 SUBSTRATES = ("bare_metal", "vm")
 PLATFORM = ("substrate", "runtime", "network")
-RESOURCES = ("cpus", "memory", "numa", "gpus")
+RESOURCES = ("cpus", "memory", "numa", "gpus", "quota")
+# How many take part, where they are, and what runs beside them.
+SCENARIO = ("distribution", "workers", "servers", "placement", "beside")
 # What a trial may vary beside the options of its workload. `label` changes nothing: it
 # names two sides of one platform, for an A/A comparison.
-BUILT_IN = (*PLATFORM, "label", *RESOURCES)
+BUILT_IN = (*PLATFORM, "label", *RESOURCES, *SCENARIO)
 
 
 class Closed(BaseModel):
@@ -55,11 +58,22 @@ class Dataset(Closed):
     generate: Generate | None = None
 
 
+class Background(Closed):
+    """A job that runs beside a trial: by default the neighbour of CLOSER 2018."""
+
+    workload: str = "tf_image_classification"
+    options: Levels = {"model": "alexnet", "batch_size": 512}
+    cpus: str | None = None
+    quota: float | None = None
+    memory: str | int | None = None
+
+
 class Slice(Closed):
     """A named small part of an experiment; what it states replaces the experiment's own."""
 
     factors: dict[str, list[Level]] = {}
     options: Levels = {}
+    backgrounds: dict[str, Background] = {}
     repeats: Annotated[int, Field(ge=1)] | None = None
 
 
@@ -73,6 +87,7 @@ class Experiment(Closed):
     workload: str
     factors: dict[str, list[Level]]
     options: Levels = {}
+    backgrounds: dict[str, Background] = {}
     exclude: list[dict[str, Level | list[Level]]] = []
     baseline: Levels
     repeats: Annotated[int, Field(ge=1)]
@@ -177,6 +192,7 @@ def _sliced(experiment: Experiment, name: str) -> Experiment:
         update={
             "factors": factors,
             "options": options,
+            "backgrounds": {**experiment.backgrounds, **part.backgrounds},
             "repeats": part.repeats or experiment.repeats,
             "description": f"{experiment.description} {_said_of(name, part)}".strip(),
             "demonstration": True,
@@ -202,6 +218,8 @@ def _check(experiment: Experiment) -> None:
         )
     _check_names(experiment)
     _check_platform_levels(experiment)
+    _check_numbers(experiment)
+    _check_scenario(experiment)
     _check_baseline(experiment)
     for name, levels in experiment.factors.items():
         if not levels or len({repr(level) for level in levels}) != len(levels):
@@ -244,11 +262,23 @@ def _check_baseline(experiment: Experiment) -> None:
             )
 
 
+def _levels(experiment: Experiment, name: str) -> list[Level]:
+    """Every level that the experiment states for a factor or an option."""
+    stated = [experiment.options[name]] if name in experiment.options else []
+    return [*experiment.factors.get(name, []), *stated]
+
+
 def _check_platform_levels(experiment: Experiment) -> None:
     networks = sorted({network for names in NETWORKS.values() for network in names})
-    allowed = {"substrate": list(SUBSTRATES), "runtime": list(NETWORKS), "network": networks}
+    allowed = {
+        "substrate": list(SUBSTRATES),
+        "runtime": list(NETWORKS),
+        "network": networks,
+        "distribution": list(DISTRIBUTIONS),
+        "placement": list(PLACEMENTS),
+    }
     for name, known in allowed.items():
-        for level in experiment.factors.get(name, []):
+        for level in _levels(experiment, name):
             if level not in known:
                 raise Refused(
                     f"unknown level {level!r} of {name!r}",
@@ -256,3 +286,51 @@ def _check_platform_levels(experiment: Experiment) -> None:
                     given=str(level),
                     then=nearest(str(level), known),
                 )
+
+
+def _check_numbers(experiment: Experiment) -> None:
+    for name, kinds, least in (
+        ("workers", int, 1),
+        ("servers", int, 1),
+        ("quota", (int, float), 0),
+    ):
+        for level in _levels(experiment, name):
+            if name == "quota" and level is None:
+                continue
+            right = isinstance(level, kinds) and not isinstance(level, bool)
+            if not right or level < least or level == 0:  # type: ignore[operator]
+                what = "a whole number" if kinds is int else "a number of CPUs"
+                raise Refused(
+                    f"{name!r} must be {what}, more than 0",
+                    example=f"{name}: [1, 2]",
+                    given=repr(level),
+                )
+
+
+def _check_scenario(experiment: Experiment) -> None:
+    """Backgrounds are known and sound; only a workload that can is distributed."""
+    names = list(experiment.backgrounds)
+    for level in _levels(experiment, "beside"):
+        if level is not None and level not in names:
+            raise Refused(
+                f"unknown background {level!r}",
+                example="backgrounds: {neighbour: {}} and factors: {beside: [null, neighbour]}",
+                given=f"beside: {level}",
+                then=nearest(str(level), names) if names else "declare it under backgrounds",
+            )
+    for job in experiment.backgrounds.values():
+        if job.workload not in workloads.NAMES:
+            raise Refused(
+                f"unknown workload {job.workload!r} of a background",
+                given=job.workload,
+                then=nearest(job.workload, list(workloads.NAMES)),
+            )
+        resolve_options(job.workload, job.options)
+    wanted = [level for level in _levels(experiment, "distribution") if level != "none"]
+    if wanted and not getattr(workloads.workload(experiment.workload), "DISTRIBUTED", False):
+        able = [n for n in workloads.NAMES if getattr(workloads.workload(n), "DISTRIBUTED", False)]
+        raise Refused(
+            f"{experiment.workload} cannot be distributed",
+            example=f"workload: {able[0] if able else 'tf_image_classification'}",
+            given=f"distribution: {wanted[0]}",
+        )

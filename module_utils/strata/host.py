@@ -20,6 +20,7 @@ DOCKER_SOCKET = "/var/run/docker.sock"
 # Preflight waits for the slowest host; an engine that is well answers in milliseconds.
 PING_S = 1.0
 ANSWER_S = 3.0
+ELSEWHERE = "192.0.2.1"  # of a range that is for documentation (RFC 5737): anywhere but here
 # A login shell of an ordinary account often lacks these.
 PROGRAMS = ":".join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
 CLOCKS = "/sys/devices/system/clocksource/clocksource0"
@@ -93,7 +94,19 @@ def look(state_dir: Path) -> dict[str, Any]:
         "mmdebstrap": _has("mmdebstrap"),
         "lease": _lease(),
         "python": platform.python_version(),
+        "address": address(),
     }
+
+
+def address() -> str:
+    """The IPv4 address from which this host reaches others; '' without a route."""
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
+        try:
+            # Connecting a datagram socket looks the route up and sends nothing.
+            probe.connect((ELSEWHERE, 9))
+        except OSError:
+            return ""
+        return str(probe.getsockname()[0])
 
 
 def meminfo(text: str) -> dict[str, int]:

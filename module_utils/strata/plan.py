@@ -9,17 +9,29 @@ from typing import Any
 
 import workloads
 
-from . import units
+from . import members, units
 from .errors import Refused
-from .experiment import BUILT_IN, PLATFORM, SUBSTRATES, Experiment, Level, Levels, resolve_options
+from .experiment import (
+    BUILT_IN,
+    PLATFORM,
+    SCENARIO,
+    SUBSTRATES,
+    Experiment,
+    Level,
+    Levels,
+    resolve_options,
+)
 from .identity import digest, short
 from .runtimes import NETWORKS
 
 # What a trial needs on the controller's disk beside its steps: record, usage, logs.
 RECORD_BYTES = 256 * 1024
 STEP_BYTES = 120
-# Less than this and TensorFlow does not train a full-size model (AlexNet, batch 32: 1.6 GiB).
+# Less than this and TensorFlow does not train a full-size model (AlexNet, batch 32: 1.6 GiB). A
+# workload that needs less says so.
 MEMORY_FLOOR = 2 * 2**30
+# From the launch of a background job to its first measured step.
+BACKGROUND_START_S = 30.0
 # Launching a module, settling, writing the record.
 TRIAL_OVERHEAD_S = 1.5
 
@@ -34,6 +46,7 @@ class Host:
     cores: int = 1
     missing: dict[str, str] = field(default_factory=dict)  # runtime -> why it cannot be had
     memory: int = 0  # bytes that are available; 0 before the host was asked
+    address: str = ""  # where its peers reach it
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,7 @@ class Trial:
     repetition: int
     role: str
     levels: Levels
+    members: list[members.Member]
 
 
 @dataclass(frozen=True)
@@ -79,13 +93,10 @@ def make(experiment: Experiment, hosts: list[Host]) -> Plan:
     for levels in expand(experiment, hosts):
         why = _why_not(levels, hosts)
         if why:
-            left_out[(levels["runtime"], levels["substrate"])] = why
+            left_out[_placing(levels)] = why
         else:
             cells.append(levels)
-    omitted = [
-        {"what": f"{runtime} on {substrate}", "why": why}
-        for (runtime, substrate), why in left_out.items()
-    ]
+    omitted = [{"what": what, "why": why} for what, why in left_out.items()]
     if not cells:
         reasons = "; ".join(f"{item['what']}: {item['why']}" for item in omitted)
         raise Refused(
@@ -107,14 +118,43 @@ def expand(experiment: Experiment, hosts: list[Host]) -> list[Levels]:
         "runtime": ["native"],
         **experiment.factors,
     }
-    cells = []
+    cells: dict[str, Levels] = {}
     for combination in itertools.product(*factors.values()):
         chosen = {**experiment.options, **dict(zip(factors, combination, strict=True))}
-        networks = NETWORKS[str(chosen["runtime"])]
-        chosen.setdefault("network", networks[0])
-        if chosen["network"] in networks and not _excluded(chosen, experiment):
-            cells.append(_resolve(experiment.workload, chosen))
-    return cells
+        chosen.setdefault("network", NETWORKS[str(chosen["runtime"])][0])
+        chosen = {**chosen, **_scenario(chosen)}
+        if _fits(chosen) and not _excluded(chosen, experiment):
+            levels = _resolve(experiment.workload, chosen)
+            cells.setdefault(digest(levels), levels)
+    return list(cells.values())
+
+
+def _scenario(chosen: Levels) -> Levels:
+    """How many take part and where, with one spelling for one meaning.
+
+    A lone trial has no servers and no placement, and a ring no servers, whatever is stated.
+    """
+    distribution = chosen.get("distribution") or "none"
+    alone, served = distribution == "none", str(distribution).startswith("ps_")
+    return {
+        "distribution": distribution,
+        "workers": chosen.get("workers") or 1,
+        "servers": (chosen.get("servers") or 1) if served else 0,
+        "placement": "spread" if alone else chosen.get("placement") or "spread",
+        "beside": chosen.get("beside"),
+    }
+
+
+def _fits(chosen: Levels) -> bool:
+    """Whether the levels can go together at all."""
+    alone = chosen["distribution"] == "none"
+    return (
+        chosen["network"] in NETWORKS[str(chosen["runtime"])]
+        and (chosen["workers"] == 1 or not alone)
+        and (chosen["network"] != "none" or alone)
+        # A background job is on one host, and so is what runs beside it.
+        and (chosen["beside"] is None or alone or chosen["placement"] != "spread")
+    )
 
 
 def _resolve(workload: str, chosen: Levels) -> Levels:
@@ -129,6 +169,8 @@ def _resolve(workload: str, chosen: Levels) -> Levels:
         "memory": units.size(memory) if isinstance(memory, str | int) else None,
         "numa": chosen.get("numa"),
         "gpus": chosen.get("gpus"),
+        "quota": chosen.get("quota"),
+        **{name: chosen[name] for name in SCENARIO},
         **resolve_options(workload, options),
     }
 
@@ -168,14 +210,29 @@ def _candidates(levels: Levels, hosts: list[Host]) -> list[Host]:
     ]
 
 
+def _placing(levels: Levels) -> str:
+    """What decides whether hosts can be had for a cell, for people."""
+    several = f" with {levels['workers']} workers" if _hosts_needed(levels) > 1 else ""
+    return f"{levels['runtime']} on {levels['substrate']}{several}"
+
+
+def _hosts_needed(levels: Levels) -> int:
+    return int(str(levels["workers"])) if levels["placement"] == "spread" else 1
+
+
 def _why_not(levels: Levels, hosts: list[Host]) -> str:
-    """Why no host can run this cell, or ''."""
+    """Why no hosts can run this cell, or ''."""
     runtime = str(levels["runtime"])
     candidates = _candidates(levels, hosts)
     if not candidates:
         return f"no {levels['substrate']} host is in the group {runtime}"
     reasons = [host.missing[runtime] for host in candidates if runtime in host.missing]
-    return reasons[0] if len(reasons) == len(candidates) else ""
+    if len(reasons) == len(candidates):
+        return reasons[0]
+    have, need = len(candidates) - len(reasons), _hosts_needed(levels)
+    if have < need:
+        return f"{need} such hosts are needed, one for each worker, and there are {have}"
+    return ""
 
 
 def _slots(experiment: Experiment, cells: list[Levels], hosts: list[Host]) -> list[Slot]:
@@ -192,9 +249,9 @@ def _slots(experiment: Experiment, cells: list[Levels], hosts: list[Host]) -> li
         block = [levels for levels in cells if setting(levels) == name]
         for repetition in range(1, experiment.repeats + 1):
             for levels in order.sample(block, len(block)):
-                host = _place(levels, hosts, repetition)
-                trial = _trial(levels, repetition)
-                slots.append(Slot(f"s{len(slots) + 1:04d}", f"b{number}", [host.name], [trial]))
+                chosen = [host.name for host in _place(levels, hosts, repetition)]
+                trials = _trials(experiment, levels, repetition, chosen)
+                slots.append(Slot(f"s{len(slots) + 1:04d}", f"b{number}", chosen, trials))
     return slots
 
 
@@ -204,15 +261,41 @@ def setting(levels: Levels) -> str:
     return "" if network in ("host", "bridge", "none") else network
 
 
-def _place(levels: Levels, hosts: list[Host], repetition: int) -> Host:
-    """Repetition r of every cell on the same host, so that sides are paired on it."""
+def _place(levels: Levels, hosts: list[Host], repetition: int) -> list[Host]:
+    """Repetition r of every cell on the same hosts, so that sides are paired on them."""
     usable = [host for host in _candidates(levels, hosts) if levels["runtime"] not in host.missing]
-    return usable[(repetition - 1) % len(usable)]
+    first = (repetition - 1) % len(usable)
+    return [*usable[first:], *usable[:first]][: _hosts_needed(levels)]
 
 
-def _trial(levels: Levels, repetition: int) -> Trial:
-    cell = short(levels)
-    return Trial(f"{cell}-r{repetition}", cell, repetition, "measured", levels)
+def _trials(
+    experiment: Experiment, levels: Levels, repetition: int, hosts: list[str]
+) -> list[Trial]:
+    """The measured trial, and its background job where it has one."""
+    workers, servers = int(str(levels["workers"])), int(str(levels["servers"]))
+    roster = members.roster(workers, servers, hosts)
+    if levels["beside"] is None:
+        cell = short(levels)
+        return [Trial(f"{cell}-r{repetition}", cell, repetition, "measured", levels, roster)]
+    job = _background(experiment, levels)
+    cell, other = short([levels, job]), short(job)
+    name = f"{cell}-r{repetition}"
+    lone = members.roster(1, 0, hosts)
+    return [
+        Trial(name, cell, repetition, "measured", levels, roster),
+        Trial(f"{name}-beside", other, repetition, "background", job, lone),
+    ]
+
+
+def _background(experiment: Experiment, beside: Levels) -> Levels:
+    """The levels of a background job: on the platform of the trial that it runs beside."""
+    job = experiment.backgrounds[str(beside["beside"])]
+    chosen: Levels = {
+        **{name: beside[name] for name in PLATFORM},
+        **job.options,
+        **{"cpus": job.cpus, "quota": job.quota, "memory": job.memory, "gpus": beside["gpus"]},
+    }
+    return _resolve(job.workload, {**chosen, **_scenario({})})
 
 
 def _varying(cells: list[Levels]) -> list[str]:
@@ -232,8 +315,7 @@ def _estimate(slots: list[Slot], hosts: list[Host]) -> dict[str, float]:
     cores = {host.name: host.cores for host in hosts}
     time, disk = 0.0, 0.0
     for slot in slots:
-        times = [slot_seconds(trial.levels, cores[slot.hosts[0]]) for trial in slot.trials]
-        time += max(times) + TRIAL_OVERHEAD_S
+        time += slot_seconds(slot.trials[0].levels, cores[slot.hosts[0]]) + TRIAL_OVERHEAD_S
         for trial in slot.trials:
             steps = sum(int(str(trial.levels.get(k) or 0)) for k in ("steps", "warmup_steps"))
             disk += RECORD_BYTES + STEP_BYTES * steps
@@ -241,10 +323,13 @@ def _estimate(slots: list[Slot], hosts: list[Host]) -> dict[str, float]:
 
 
 def slot_seconds(levels: Levels, cores: int) -> float:
-    """The workload's own estimate of one trial."""
+    """The workload's own estimate of one trial, with its share of the cores."""
     options = {name: level for name, level in levels.items() if name not in BUILT_IN}
     workload = str(options.pop("workload"))
-    return workloads.estimate(workload, workloads.options(workload)(**options), cores)
+    sharing = int(str(levels["workers"])) if _hosts_needed(levels) == 1 else 1
+    sharing += levels["beside"] is not None
+    share = workloads.estimate(workload, workloads.options(workload)(**options), cores / sharing)
+    return share + (BACKGROUND_START_S if levels["beside"] is not None else 0.0)
 
 
 def _check_budget(experiment: Experiment, plan: Plan) -> None:
@@ -268,8 +353,8 @@ def _check_budget(experiment: Experiment, plan: Plan) -> None:
 def _check_memory(plan: Plan, hosts: list[Host]) -> None:
     available = {host.name: host.memory for host in hosts if host.memory}
     for slot in plan.slots:
-        needed = sum(int(str(trial.levels["memory"] or MEMORY_FLOOR)) for trial in slot.trials)
         for name in slot.hosts:
+            needed = sum(_memory(trial, name) for trial in slot.trials)
             if needed > available.get(name, needed):
                 raise Refused(
                     f"{name} has not enough memory for slot {slot.slot}",
@@ -278,6 +363,13 @@ def _check_memory(plan: Plan, hosts: list[Host]) -> None:
                     f"{units.bytes_text(available[name])} available",
                     then="lower memory, or end what else runs on the host",
                 )
+
+
+def _memory(trial: Trial, host: str) -> int:
+    """Bytes that the members of a trial need on one host."""
+    floor = getattr(workloads.workload(str(trial.levels["workload"])), "MEMORY", MEMORY_FLOOR)
+    here = [member for member in trial.members if member["host"] == host]
+    return len(here) * int(str(trial.levels["memory"] or floor))
 
 
 def substrate_of(groups: list[str], virtualisation: str) -> str:

@@ -41,7 +41,27 @@ def base(order: dict[str, Any], image: dict[str, str], dataset: dict[str, Any]) 
         "flags": [],
         "drift": [],
         "workload": {},
+        "attempt": 1,
+        "beside": None,
+        "members": [],
     }
+
+
+def complete(
+    document: dict[str, Any],
+    result: dict[str, Any],
+    rows: list[dict[str, Any]],
+    used: Counters,
+    sampler: Any,
+) -> None:
+    """Fill in phases, metrics and flags; `sampler` is a `usage.Sampler` that was stopped."""
+    clock = document["clock"]
+    seconds = clock["finished"] - clock["launched"]
+    document["phases"] = phases(result.get("marks", {}), rows, clock["launched"], clock["finished"])
+    document["metrics"] = metrics(result, document["phases"], used, clock)
+    document["flags"] += result.get("flags", [])
+    document["flags"] += flags(sampler.first, sampler.last, used, os.cpu_count() or 1, seconds)
+    document["workload"] = result
 
 
 def read_result(out: Path) -> dict[str, Any]:

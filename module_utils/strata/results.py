@@ -12,14 +12,18 @@ import json
 import shutil
 import statistics
 import time
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from analysis import schema
 
-from . import files
+from . import files, gather, record
 from .errors import Refused
+
+# In the name of a trial's folder: its second attempt, and so on.
+ATTEMPT = ".a"
 
 
 def now() -> str:
@@ -99,15 +103,35 @@ class Run:
         plan = json.loads((self.folder / "plan.json").read_text())
         return list(plan["slots"])
 
+    def latest(self) -> dict[str, tuple[int, Path]]:
+        """Each trial's last attempt, from 1, and its folder. Earlier ones stay where they are."""
+        found: dict[str, tuple[int, Path]] = {}
+        for path in self.folder.glob("trials/[!.]*/record.json"):
+            trial, _, number = path.parent.name.partition(ATTEMPT)
+            attempt = int(number or 1)
+            if attempt > found.get(trial, (0, path))[0]:
+                found[trial] = (attempt, path.parent)
+        return found
+
     def done(self) -> set[str]:
         """Trials that have a record, whatever its status."""
-        return {path.parent.name for path in self.folder.glob("trials/*/record.json")}
+        return set(self.latest())
 
-    def pending(self) -> list[dict[str, Any]]:
-        """Slots of which a trial has no record yet."""
-        done = self.done()
+    def pending(self, retry: Collection[str] = (), attempts: int = 1) -> list[dict[str, Any]]:
+        """Slots of which a trial has no record yet, or failed with a cause that is tried again.
+
+        A trial is tried `attempts` times in all, and only for the causes in `retry`.
+        """
+        latest = self.latest()
+        again = {
+            trial
+            for trial, (number, folder) in latest.items()
+            if number < attempts and _cause(folder) in retry
+        }
         return [
-            slot for slot in self.slots() if any(t["trial"] not in done for t in slot["trials"])
+            slot
+            for slot in self.slots()
+            if any(t["trial"] not in latest or t["trial"] in again for t in slot["trials"])
         ]
 
     def references(self) -> dict[str, dict[str, Any]]:
@@ -135,28 +159,48 @@ class Run:
         return events
 
     def closed(self) -> bool:
-        return any(event["event"] == "closed" for event in self.journal())
+        """Whether nothing has happened since it was closed; trying failed trials again opens it."""
+        events = self.journal()
+        return bool(events) and events[-1]["event"] == "closed"
 
     def event(self, name: str, **more: Any) -> None:
         line = {"event": name, "wall": now(), "mono": time.monotonic(), **more}
         files.append_line(self.folder / "journal.jsonl", json.dumps(line, allow_nan=False))
 
-    def store(self, slot: str, outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Keep the outcomes of one slot's trials; return their records."""
-        records = [self._store_trial(outcome) for outcome in outcomes]
-        self.event("slot_finished", slot=slot, trials={r["trial"]: r["status"] for r in records})
+    def store(self, slot: dict[str, Any], outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Keep the outcomes of one slot's members, as one record for each trial; the records."""
+        whole = gather.slot(slot["trials"], [*outcomes, *self._lost(slot, outcomes)])
+        records = [self._store_trial(outcome) for outcome in whole]
+        statuses = {record["trial"]: record["status"] for record in records}
+        self.event("slot_finished", slot=slot["slot"], trials=statuses)
         return records
 
+    def _lost(self, slot: dict[str, Any], outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Outcomes of members whose host has given none."""
+        told = {(o["record"]["trial"], o["record"]["member"]["host"]) for o in outcomes}
+        data = self.document["dataset"] or {}
+        found = []
+        for trial in slot["trials"]:
+            order = {**trial, "run": self.document["run"], **_place(slot)}
+            base = {**record.base(order, self.document["image"], data), "started": now()}
+            found += [
+                gather.lost(base, member, "the host no longer answers")
+                for member in trial["members"]
+                if (trial["trial"], member["host"]) not in told
+            ]
+        return found
+
     def _store_trial(self, outcome: dict[str, Any]) -> dict[str, Any]:
-        record: dict[str, Any] = outcome["record"]
+        document: dict[str, Any] = outcome["record"]
+        before = self.latest().get(document["trial"])
+        document["attempt"] = before[0] + 1 if before else 1
         try:
-            schema.validate_record(record)
+            schema.validate_record(document)
         except schema.SchemaError as error:
             raise Refused(str(error)) from error
-        final = self.folder / "trials" / record["trial"]
-        if (final / "record.json").exists():
-            raise Refused("a trial's record is never replaced", given=str(final))
-        aside = self.folder / "trials" / f".{record['trial']}.part"
+        again = f"{ATTEMPT}{document['attempt']}" if before else ""
+        final = self.folder / "trials" / f"{document['trial']}{again}"
+        aside = self.folder / "trials" / f".{final.name}.part"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
         steps = [json.loads(line) for line in outcome["steps"].splitlines() if line]
@@ -165,18 +209,18 @@ class Run:
                 _write_table(aside / f"{name}.parquet", rows)
         for name in ("stdout", "stderr"):
             files.write(aside / f"{name}.log", outcome[name].encode())
-        files.write_json(aside / "record.json", record)
+        files.write_json(aside / "record.json", document)
         aside.rename(final)
         files.sync_folder(final.parent)
-        return record
+        return document
 
     def close(self) -> dict[str, float]:
         """Write the totals. `wall_s` leaves out the time between a kill and the resumption."""
         statuses, measured = [], 0.0
-        for path in self.folder.glob("trials/*/record.json"):
-            record = json.loads(path.read_text())
-            statuses.append(record["status"])
-            measured += record["clock"]["finished"] - record["clock"]["launched"]
+        for _, folder in self.latest().values():
+            statuses.append(json.loads((folder / "record.json").read_text())["status"])
+        for slot in self.slots():
+            measured += max(self._seconds(trial["trial"]) for trial in slot["trials"])
         totals = {
             "trials": len(statuses),
             "failed": sum(status != "ok" for status in statuses),
@@ -186,6 +230,15 @@ class Run:
         if not self.closed():
             self.event("closed", **totals)
         return totals
+
+    def _seconds(self, trial: str) -> float:
+        """From launch to finish of all attempts of a trial."""
+        seconds = 0.0
+        for name in (trial, f"{trial}{ATTEMPT}*"):
+            for path in self.folder.glob(f"trials/{name}/record.json"):
+                clock = json.loads(path.read_text())["clock"]
+                seconds += clock["finished"] - clock["launched"]
+        return seconds
 
     def wall_seconds(self) -> float:
         """Seconds from the opening, or each resumption, to its last event, added up."""
@@ -228,6 +281,15 @@ class Run:
                     event["mono"] - begun[event["slot"]]
                 )
         return seen
+
+
+def _cause(folder: Path) -> str:
+    """Why a trial failed; '' where it did not."""
+    return str((json.loads((folder / "record.json").read_text())["reason"] or {}).get("cause", ""))
+
+
+def _place(slot: dict[str, Any]) -> dict[str, Any]:
+    return {key: slot[key] for key in ("slot", "hosts")}
 
 
 def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""One trial on this host: started, watched, measured, ended, cleaned up, described.
+"""A slot's trials on this host: started, watched, measured, ended, cleaned up, described.
 
 A trial that fails is a result like any other: its record says why. Only what the controller
 did wrong (no lease, an unknown runtime) is an error.
@@ -6,38 +6,59 @@ did wrong (no lease, an unknown runtime) is an error.
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import alone, fingerprint, lease, processes, record, runtimes, told, usage
-from .runtimes import Counters, Ended, Runtime, RuntimeLostError, Spec, StartError
+from . import alone, fingerprint, lease, members, processes, runtimes, told
+from .program import TICK, Given, Program
+from .runtimes import Runtime, Spec, StartError
 
-TICK = 0.1  # seconds between looks at the controller, the clock and the counters
 STACK_SECONDS = 1.0
+# How long the others of a trial have to end by themselves once one of them has failed.
+PEER_SECONDS = 10.0
+# How long a background job has to finish its step and write its result.
+BACKGROUND_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Order:
-    """What the controller asks for."""
+    """What the controller asks of this host."""
 
-    trial: dict[str, Any]
+    slot: dict[str, Any]  # run, slot, hosts, trials
+    host: str
     image: dict[str, str]
     dataset: dict[str, Any]
     reference: dict[str, Any]
     time_limit: float
     state_dir: Path
+    addresses: dict[str, str] = field(default_factory=dict)
+    key: str = ""
 
-    @property
-    def levels(self) -> dict[str, Any]:
-        return dict(self.trial["levels"])
+    def programs(self) -> list[Program]:
+        """The programs of all trials on this host, background jobs first."""
+        slot = self.slot
+        given = Given(
+            run=slot["run"],
+            slot=slot["slot"],
+            hosts=slot["hosts"],
+            host=self.host,
+            image=self.image,
+            dataset=self.dataset,
+            state_dir=self.state_dir,
+            addresses=self.addresses,
+            key=self.key,
+        )
+        found = [
+            Program(given, trial, here)
+            for trial in slot["trials"]
+            for here in members.programs(self.host, trial)
+        ]
+        return sorted(found, key=lambda program: program.measured)
 
 
 class LostController(Exception):  # noqa: N818 - what happened, not a fault of this program
@@ -48,210 +69,139 @@ def run(
     order: Order,
     gone: Callable[[], bool],
     make: Callable[[str, Spec], Runtime] = runtimes.make,
-) -> dict[str, Any]:
-    """Run the trial; its outcome is `{record, steps, usage, stdout, stderr}`.
+) -> list[dict[str, Any]]:
+    """Run the slot's share of this host; an outcome for each member of each trial that is here.
 
-    `gone` says whether the controller is no longer there; the trial is then ended. The
-    host's lease must be held by the run: what a killed trial left behind is removed first.
+    An outcome is `{record, steps, usage, stdout, stderr}`. `gone` says whether the controller is
+    no longer there; the trials are then ended. The host's lease must be held by the run: what a
+    killed trial left behind is removed first.
     """
-    spool = order.state_dir / "trials" / order.trial["trial"]
-    document = record.base(order.trial, order.image, order.dataset)
     with alone.only_one(lease.folder()), told.Told() as signals:
+        flags = []
         stale = runtimes.leftovers() + _clear(order.state_dir / "trials")
         if stale:
-            document["flags"].append({"name": "leftovers", "detail": ", ".join(stale)})
-        document["drift"] = fingerprint.drift(order.reference) if order.reference else []
-        document["flags"] += alone.settle()
+            flags.append({"name": "leftovers", "detail": ", ".join(stale)})
+        drift = fingerprint.drift(order.reference) if order.reference else []
+        flags += alone.settle()
+        programs = order.programs()
+        stage = Stage(programs, order.time_limit, lambda: signals.to_end() or gone())
         try:
-            spec = _spool(order, spool)
-            runtime = make(str(order.levels["runtime"]), spec)
-            watch = _Watch(runtime, order.time_limit, lambda: signals.to_end() or gone())
-            try:
-                return _run(order, spec, runtime, document, watch)
-            finally:
-                _remove(runtime, document)
+            stage.play(make)
+            outcomes = [outcome for program in programs for outcome in program.outcomes()]
         finally:
-            shutil.rmtree(spool, ignore_errors=True)
+            left = [why for why in [program.remove() for program in programs] if why]
+        flags += [{"name": "leftovers", "detail": why} for why in left]
+        for outcome in outcomes:
+            outcome["record"]["flags"] = flags + outcome["record"]["flags"]
+            outcome["record"]["drift"] = drift
+        return outcomes
 
 
-def _remove(runtime: Runtime, document: dict[str, Any]) -> None:
-    """What cannot be removed is said; it must not cost the measurement."""
-    try:
-        runtime.remove()
-    except OSError as error:
-        detail = f"of this trial itself, could not be removed: {error}"
-        document["flags"].append({"name": "leftovers", "detail": detail})
+class Stage:
+    """Starts the programs of a slot in order and sees to it that all of them end."""
 
+    def __init__(
+        self, programs: list[Program], limit: float, gone: Callable[[], str | bool]
+    ) -> None:
+        self._programs, self._limit, self._gone = programs, limit, gone
+        self._measured = [program for program in programs if program.measured]
+        self._background = [program for program in programs if not program.measured]
+        self._deadline = 0.0
 
-def _run(
-    order: Order, spec: Spec, runtime: Runtime, document: dict[str, Any], watch: _Watch
-) -> dict[str, Any]:
-    sampler = usage.Sampler(runtime.usage)
-    document["started"] = datetime.now(UTC).isoformat(timespec="milliseconds")
-    clock = document["clock"]
-    clock["launched"] = clock["finished"] = time.monotonic()
-    reason, finished = None, 0.0
-    try:
-        runtime.prepare()
-        watch.look()
-        sampler.start()
-        clock["launched"] = time.monotonic()
-        runtime.launch()
-        ended = watch.until_end()
-        finished = ended.at
-        reason = why_failed(ended, order.levels)
-    except StartError as error:
-        reason = ("start", str(error))
-    except RuntimeLostError as error:
-        reason = ("runtime_lost", str(error))
-    except TimeoutError as error:
-        reason = ("timeout", str(error))
-    except LostController as error:
-        reason = ("controller_lost", str(error))
-    clock["finished"] = max(finished or time.monotonic(), clock["launched"])
-    sampler.stop()
-    used = runtime.usage()
-    stdout, stderr = runtime.logs()
-    steps = _complete(document, spec, used, sampler, reason, stderr)
-    return {
-        "record": document,
-        "steps": steps,
-        "usage": sampler.rows,
-        "stdout": stdout,
-        "stderr": stderr,
-    }
+    def play(self, make: Callable[[str, Spec], Runtime]) -> None:
+        """Never raises what a trial may do; every program knows its reason afterwards."""
+        self._deadline = time.monotonic() + self._limit
+        try:
+            if self._start(self._background, make):
+                self._until(lambda: all(p.has_measured() or p.over for p in self._background))
+                if any(program.over for program in self._background):
+                    self._fail_all("overlap", "the background job ended before the measured one")
+                else:
+                    self._play_measured(make)
+            self._end_background()
+        except TimeoutError:
+            self._ask_for_stacks()
+            self._fail_all(
+                "timeout", f"it did not end within {self._limit:g} s; its stack is above"
+            )
+        except LostController as error:
+            self._fail_all("controller_lost", str(error))
 
+    def _play_measured(self, make: Callable[[str, Spec], Runtime]) -> None:
+        # Its own time begins when it does.
+        self._deadline = time.monotonic() + self._limit
+        if self._start(self._measured, make):
+            self._until(self._all_over_or_one_failed)
+            self._free_peers()
 
-def _complete(
-    document: dict[str, Any],
-    spec: Spec,
-    used: Counters,
-    sampler: usage.Sampler,
-    reason: tuple[str, str] | None,
-    stderr: str,
-) -> str:
-    """Fill in the outcome: result, phases, metrics, flags, status. Returns the steps."""
-    result: dict[str, Any] = {}
-    steps, rows = "", list[dict[str, Any]]()
-    try:
-        steps, rows = record.read_steps(spec.spool / "out")
-        result = record.read_result(spec.spool / "out") if reason is None else {}
-    except ValueError as error:
-        reason = reason or ("output", str(error))
-    clock = document["clock"]
-    seconds = clock["finished"] - clock["launched"]
-    document["phases"] = record.phases(
-        result.get("marks", {}), rows, clock["launched"], clock["finished"]
-    )
-    document["metrics"] = record.metrics(result, document["phases"], used, clock)
-    document["flags"] += result.get("flags", [])
-    document["flags"] += record.flags(
-        sampler.first, sampler.last, used, os.cpu_count() or 1, seconds
-    )
-    document["workload"] = result
-    if reason is None:
-        document["status"] = "ok"
-    else:
-        cause, message = reason
-        last = stderr.strip()[-2000:]
-        document["reason"] = {"cause": cause, "message": f"{last}\n{message}".strip()}
-    return steps
+    def _start(self, programs: list[Program], make: Callable[[str, Spec], Runtime]) -> bool:
+        """Whether all of them started: first all are prepared, then all launched."""
+        for what in (lambda p: p.prepare(make), Program.launch):
+            for program in programs:
+                try:
+                    what(program)
+                except StartError as error:
+                    program.fail("start", str(error))
+                    return False
+                self._look()
+        return True
 
+    def _all_over_or_one_failed(self) -> bool:
+        failed = any(p.over and (p.ended is None or p.ended.code != 0) for p in self._measured)
+        background_ended = any(program.over for program in self._background)
+        return failed or background_ended or all(program.over for program in self._measured)
 
-def why_failed(ended: Ended, levels: dict[str, Any]) -> tuple[str, str] | None:
-    """The cause of an end that was no success, or None."""
-    if ended.code == 0:
-        return None
-    if ended.memory and levels["memory"] is None:
-        return "memory", "the kernel killed it because the host had no memory left"
-    if ended.memory:
-        return "memory", f"it needed more than its memory limit of {levels['memory']} bytes"
-    if ended.code < 0:
-        return "exit", f"it was ended by signal {_signal_name(-ended.code)}"
-    return "exit", f"it ended with status {ended.code}"
+    def _free_peers(self) -> None:
+        """One has failed: the others notice, or are ended."""
+        if any(program.over for program in self._background):
+            self._fail_all("overlap", "the background job ended before the measured one")
+            return
+        deadline = min(time.monotonic() + PEER_SECONDS, self._deadline)
+        for program in self._measured:
+            if not program.wait(max(0.0, deadline - time.monotonic())):
+                program.fail("peer", "it was ended because another program of the slot had ended")
 
+    def _end_background(self) -> None:
+        """Background jobs end when they are told to, with a result."""
+        for program in self._background:
+            program.signal(signal.SIGTERM)
+        deadline = time.monotonic() + BACKGROUND_SECONDS
+        for program in self._background:
+            if not program.over and not program.wait(max(0.0, deadline - time.monotonic())):
+                program.fail("timeout", "it did not end when it was told to")
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return str(number)
+    def _until(self, done: Callable[[], bool]) -> None:
+        """Raises TimeoutError or LostController."""
+        while not done():
+            # The first that runs: it is the one to wait for when there is only one.
+            waiting = next((p for p in reversed(self._programs) if not p.over), None)
+            if waiting is None or not waiting.wait(TICK):
+                self._look()
+                if time.monotonic() > self._deadline:
+                    raise TimeoutError
 
-
-class _Watch:
-    """Waits for the end of a program, within the time limit and the controller's life."""
-
-    def __init__(self, runtime: Runtime, limit: float, gone: Callable[[], str | bool]) -> None:
-        self._runtime, self._limit, self._gone = runtime, limit, gone
-
-    def look(self) -> None:
+    def _look(self) -> None:
         """Raises LostController when nobody waits for the result."""
         why = self._gone()
         if why:
             what = why if isinstance(why, str) else "the controller went away"
             raise LostController(f"{what} while the trial ran")
 
-    def until_end(self) -> Ended:
-        """Raises TimeoutError, LostController, or what the runtime raises."""
-        deadline = time.monotonic() + self._limit
-        while True:
-            ended = self._runtime.wait(TICK)
-            if ended is not None:
-                return ended
-            self.look()
-            if time.monotonic() > deadline:
-                self._ask_for_stack()
-                raise TimeoutError(f"it did not end within {self._limit:g} s; its stack is above")
-
-    def _ask_for_stack(self) -> None:
+    def _ask_for_stacks(self) -> None:
         """Python's fault handler writes the stack of every thread on SIGABRT."""
-        self._runtime.signal(signal.SIGABRT)
-        self._runtime.wait(STACK_SECONDS)
+        running = [program for program in self._programs if not program.over]
+        for program in running:
+            program.fail("timeout", f"it did not end within {self._limit:g} s; its stack is above")
+            program.signal(signal.SIGABRT)
+        deadline = time.monotonic() + STACK_SECONDS
+        for program in running:
+            program.wait(max(0.0, deadline - time.monotonic()))
 
-
-def _spool(order: Order, spool: Path) -> Spec:
-    """Make the trial's folder with its config, and say what is to be started."""
-    levels = order.levels
-    data = order.dataset.get("path") if levels.get("data") == "real" else None
-    spec = Spec(
-        trial=order.trial["trial"],
-        run=order.trial["run"],
-        workload=levels["workload"],
-        spool=spool,
-        image=order.image,
-        data=Path(data) if data else None,
-        network=levels["network"],
-        cpus=levels["cpus"],
-        memory=levels["memory"],
-        numa=levels["numa"],
-        gpus=[str(gpu) for gpu in levels["gpus"] or []],
-        environment=runtimes.ENVIRONMENT,
-    )
-    for name in ("in", "out"):
-        (spool / name).mkdir(parents=True)
-    if os.geteuid() == 0:
-        os.chown(spool / "out", runtimes.UID, runtimes.GID)
-    config = {
-        "options": {k: v for k, v in levels.items() if k not in NOT_OPTIONS},
-        "data_dir": runtimes.inside(spec).data if data else None,
-        "cpus": _count(levels["cpus"]),
-    }
-    (spool / "in" / "config.json").write_text(json.dumps(config))
-    return spec
-
-
-# The levels that are not options of the workload: what it runs on.
-NOT_OPTIONS = (
-    "substrate", "runtime", "network", "label", "workload", "cpus", "memory", "numa", "gpus",
-)  # fmt: skip
-
-
-def _count(cpus: str | None) -> int | None:
-    """How many CPUs a set such as `0-3,8` holds."""
-    if cpus is None:
-        return None
-    ranges = [part.split("-") for part in cpus.split(",")]
-    return sum(int(ends[-1]) - int(ends[0]) + 1 for ends in ranges)
+    def _fail_all(self, cause: str, message: str) -> None:
+        """Those that have not ended by themselves."""
+        for program in self._programs:
+            if program.ended is None:
+                program.fail(cause, message)
 
 
 def _clear(trials: Path) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import docker
 import pytest
-from strata import cgroup, trial
+from strata import cgroup, members, trial
 
 from tests.conftest import REPO, STATE
 
@@ -41,15 +41,18 @@ def order(image: dict[str, str], tmp_path: Path) -> Callable[..., trial.Order]:
         cell = {
             **{"substrate": "vm", "runtime": runtime, "network": NETWORK[runtime]},
             **{"label": "", "workload": "spin"},
-            **{"cpus": None, "memory": None, "numa": None, "gpus": None},
+            **{"cpus": None, "memory": None, "numa": None, "gpus": None, "quota": None},
+            **{"distribution": "none", "workers": 1, "servers": 0, "placement": "spread"},
+            "beside": None,
             **{"steps": 5, "warmup_steps": 1, "work": 200},
             **levels,
         }
         asked = {
-            **{"run": "t", "slot": "s0001", "trial": f"abc-{runtime}", "cell": "abc"},
-            **{"repetition": 1, "role": "measured", "levels": cell, "hosts": ["localhost"]},
+            **{"trial": f"abc-{runtime}", "cell": "abc", "repetition": 1, "role": "measured"},
+            **{"levels": cell, "members": members.roster(1, 0, ["localhost"])},
         }
-        return trial.Order(asked, image, {}, {}, limit, tmp_path)
+        slot = {"run": "t", "slot": "s0001", "hosts": ["localhost"], "trials": [asked]}
+        return trial.Order(slot, "localhost", image, {}, {}, limit, tmp_path)
 
     return make
 
@@ -87,7 +90,7 @@ def present() -> bool:
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_trial_is_measured(order: Callable[..., trial.Order], runtime: str) -> None:
-    outcome = trial.run(order(runtime), present)
+    (outcome,) = trial.run(order(runtime), present)
     record = outcome["record"]
     assert (record["status"], record["reason"]) == ("ok", None), outcome["stderr"]
     assert record["metrics"]["rate"]["value"] > 0
@@ -162,7 +165,7 @@ def test_a_failure_is_a_record_with_its_cause(
     cause: str,
     words: str,
 ) -> None:
-    outcome = trial.run(order(runtime, limit, fail=fault, memory=memory), present)
+    (outcome,) = trial.run(order(runtime, limit, fail=fault, memory=memory), present)
     record = outcome["record"]
     assert record["status"] == "failed"
     assert record["reason"]["cause"] == cause, record["reason"]
@@ -173,7 +176,7 @@ def test_a_failure_is_a_record_with_its_cause(
 def test_it_ends_with_its_controller(order: Callable[..., trial.Order], runtime: str) -> None:
     begun = time.monotonic()
     looks = iter([False] * 3)
-    outcome = trial.run(order(runtime, 60, fail="hang"), lambda: next(looks, True))
+    (outcome,) = trial.run(order(runtime, 60, fail="hang"), lambda: next(looks, True))
     assert outcome["record"]["reason"]["cause"] == "controller_lost"
     assert time.monotonic() - begun < 30
 
@@ -184,7 +187,7 @@ def test_an_image_that_is_not_there_is_a_failed_start(
 ) -> None:
     asked = order(runtime)
     asked.image.update(rootfs="/nowhere", docker="strata/workload:nothing")
-    record = trial.run(asked, present)["record"]
+    record = trial.run(asked, present)[0]["record"]
     assert record["reason"]["cause"] == "start"
 
 
@@ -198,13 +201,13 @@ def test_without_root_a_virtual_environment_takes_the_place_of_the_image(
     (environment / "strata/workloads").symlink_to(REPO / "workloads")
     asked = order("native", cpus="0", network="host")
     asked.image.update(kind="venv", rootfs=str(environment))
-    outcome = trial.run(asked, present)
+    (outcome,) = trial.run(asked, present)
     assert outcome["record"]["status"] == "ok", outcome["stderr"]
     assert outcome["record"]["image"]["kind"] == "venv"
     assert outcome["record"]["metrics"]["cpu"]["value"] > 0
     refused = order("native", memory=2**30)
     refused.image.update(kind="venv", rootfs=str(environment))
-    reason = trial.run(refused, present)["record"]["reason"]
+    reason = trial.run(refused, present)[0]["record"]["reason"]
     assert reason == {"cause": "start", "message": reason["message"]}
     assert "'memory' needs root" in reason["message"]
 
@@ -214,7 +217,8 @@ import json, sys
 from pathlib import Path
 from strata import trial
 given = json.loads(sys.argv[1])
-order = trial.Order(given["trial"], given["image"], {}, {}, 60.0, Path(given["state_dir"]))
+state_dir = Path(given["state_dir"])
+order = trial.Order(given["slot"], "localhost", given["image"], {}, {}, 60.0, state_dir)
 trial.run(order, lambda: False)
 """
 
@@ -224,7 +228,7 @@ def test_what_a_killed_trial_left_is_removed_by_the_next(
     order: Callable[..., trial.Order], runtime: str
 ) -> None:
     asked = order(runtime, fail="hang")
-    given = {"trial": asked.trial, "image": asked.image, "state_dir": str(asked.state_dir)}
+    given = {"slot": asked.slot, "image": asked.image, "state_dir": str(asked.state_dir)}
     process = subprocess.Popen([sys.executable, "-c", KILLED, json.dumps(given)])
     deadline = time.monotonic() + 30
     # What sets the native root filesystem up names the program as well, and ends with the module.
@@ -235,6 +239,6 @@ def test_what_a_killed_trial_left_is_removed_by_the_next(
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert traces()["processes"]
-    record = trial.run(order(runtime), present)["record"]
+    record = trial.run(order(runtime), present)[0]["record"]
     assert record["status"] == "ok"
     assert "leftovers" in [flag["name"] for flag in record["flags"]]

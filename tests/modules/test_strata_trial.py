@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import lease
+from strata import lease, members
 
 from tests.conftest import REPO
 
@@ -33,11 +33,17 @@ def asked(tmp_path: Path, holder: dict[str, Any]) -> dict[str, Any]:
     levels = {
         **{"substrate": "vm", "runtime": "native", "network": "host", "label": ""},
         **{"workload": "spin", "cpus": None, "memory": None, "numa": None, "gpus": None},
+        **{"quota": None, "distribution": "none", "workers": 1, "servers": 0},
+        **{"placement": "spread", "beside": None},
         **{"steps": 4, "warmup_steps": 2, "work": 300_000},
     }
-    identity = {"run": "r", "slot": "s0001", "trial": "c-r1", "cell": "c", "repetition": 1}
+    trial = {
+        **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured", "levels": levels},
+        "members": members.roster(1, 0, ["localhost"]),
+    }
     return {
-        "trial": {**identity, "role": "measured", "levels": levels, "hosts": ["localhost"]},
+        "slot": {"run": "r", "slot": "s0001", "hosts": ["localhost"], "trials": [trial]},
+        "host": "localhost",
         "image": {"kind": "venv", "digest": "d" * 64, "rootfs": str(venv), "docker": ""},
         "holder": holder,
         "time_limit_s": 60,
@@ -82,13 +88,15 @@ def test_a_trial_returns_the_whole_record_each_time(
     for _ in range(2):
         found = run_module("strata_trial", asked, alone=True)
         assert not found["failed"] and found["changed"]
-        record = found["record"]
-        assert (record["status"], record["reason"]) == ("ok", None), found["stderr"]
+        (outcome,) = found["outcomes"]
+        record = outcome["record"]
+        assert record.pop("member") == {"role": "worker", "index": 0, "host": "localhost"}
+        assert (record["status"], record["reason"]) == ("ok", None), outcome["stderr"]
         assert set(record) == rows_of("record.json")
         assert "leftovers" not in [flag["name"] for flag in record["flags"]]
         assert record["metrics"]["rate"]["value"] > 0
-        assert len(found["steps"].splitlines()) == 6
-        assert found["usage"] and found["usage"][-1]["workload_cpu"] > 0
+        assert len(outcome["steps"].splitlines()) == 6
+        assert outcome["usage"] and outcome["usage"][-1]["workload_cpu"] > 0
         assert list((Path(asked["state_dir"]) / "trials").iterdir()) == []
         records.append(record)
     assert records[0]["clock"] != records[1]["clock"]
@@ -98,18 +106,18 @@ def test_a_failed_trial_is_a_result_of_the_module(
     run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
 ) -> None:
     run_module("strata_lease", {"run": "r", "holder": holder})
-    asked["trial"]["levels"] |= {"fail": "exit", "work": 10}
+    asked["slot"]["trials"][0]["levels"] |= {"fail": "exit", "work": 10}
     found = run_module("strata_trial", asked, alone=True)
     assert not found["failed"] and found["changed"]
-    assert found["record"]["status"] == "failed"
-    assert found["record"]["reason"]["cause"] == "exit"
+    record = found["outcomes"][0]["record"]
+    assert (record["status"], record["reason"]["cause"]) == ("failed", "exit")
 
 
 def test_an_unknown_runtime_is_refused(
     run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
 ) -> None:
     run_module("strata_lease", {"run": "r", "holder": holder})
-    asked["trial"]["levels"]["runtime"] = "dokcer"
+    asked["slot"]["trials"][0]["levels"]["runtime"] = "dokcer"
     refused = run_module("strata_trial", asked, alone=True)
     assert refused["failed"]
     assert "did you mean 'docker'?" in refused["msg"]

@@ -20,8 +20,10 @@ from ..errors import Refused, nearest
 # The networks each runtime can have; the first is what it has unless stated.
 NETWORKS: dict[str, tuple[str, ...]] = {
     "native": ("host",),
-    "docker": ("bridge", "host", "none"),
+    "docker": ("bridge", "host", "none", "docker_overlay"),
 }
+# Networks that containers of several hosts share; a container is found there by its alias.
+SHARED = {"docker_overlay": "strata-overlay"}
 
 # The unprivileged account that a workload runs as, the same number everywhere.
 UID = 65532 if os.geteuid() == 0 else os.geteuid()
@@ -54,9 +56,12 @@ def shared_memory() -> int:
 
 @dataclass(frozen=True)
 class Spec:
-    """A program to be started: what, from which image, with which resources."""
+    """A program to be started: what, from which image, with which resources.
 
-    trial: str
+    `name` is unique on the host; a trial may have several programs there.
+    """
+
+    name: str
     run: str
     workload: str
     spool: Path  # holds in/ (read-only to the program) and out/
@@ -67,6 +72,9 @@ class Spec:
     memory: int | None = None  # bytes
     numa: int | None = None  # a node
     gpus: list[str] = field(default_factory=list)
+    quota: float | None = None  # CPUs' worth of time, on whichever CPUs
+    port: int | None = None  # listened on, for peers
+    trial: str = ""  # whose peers share a network of their own, where one is made for them
     environment: dict[str, str] = field(default_factory=dict)
 
 

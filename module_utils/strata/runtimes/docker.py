@@ -17,6 +17,7 @@ from .. import cgroup
 from . import (
     GID,
     LOG_BYTES,
+    SHARED,
     UID,
     Counters,
     Ended,
@@ -37,6 +38,7 @@ GONE = (DockerException, requests.exceptions.RequestException)
 SIGNAL_BASE = 128
 LAST_SIGNAL = 64
 MILLISECONDS = 1000
+NANO = 1e9
 LOG_LIMITS = {"max-size": "16m", "max-file": "2"}
 # Like the native runtime: what is built there can be run. Docker's own default forbids it.
 TMP_OPTIONS = "mode=1777,exec"
@@ -63,6 +65,8 @@ class Docker:
         try:
             self._client = docker.from_env()
             self._client.images.get(self._spec.image["docker"])
+            if self._own_network():
+                self._make_network()
         except GONE as error:
             raise StartError(f"Docker: {error}") from error
 
@@ -88,9 +92,9 @@ class Docker:
             "image": spec.image["docker"],
             "command": program(spec),
             "environment": spec.environment,
-            "labels": {LABEL: spec.trial, "strata.run": spec.run},
+            "labels": {LABEL: spec.name, "strata.run": spec.run},
             "user": f"{UID}:{GID}",
-            "network_mode": spec.network,
+            **self._network(),
             "volumes": volumes,
             "tmpfs": {"/tmp": TMP_OPTIONS},  # noqa: S108 - a path inside the container
             "read_only": True,
@@ -107,11 +111,32 @@ class Docker:
             # Whatever the engine's own default is: a driver whose log can be read.
             "log_config": docker.types.LogConfig(type="json-file", config=LOG_LIMITS),
             "cpuset_cpus": spec.cpus,
+            "nano_cpus": None if spec.quota is None else round(spec.quota * NANO),
             "cpuset_mems": None if spec.numa is None else str(spec.numa),
             "mem_limit": spec.memory,
             "memswap_limit": spec.memory,
             "device_requests": gpus if spec.gpus else None,
         }
+
+    def _own_network(self) -> bool:
+        """Whether peers on this host talk over a bridge that is made for their trial."""
+        return self._spec.network == "bridge" and bool(self._spec.trial)
+
+    def _network(self) -> dict[str, Any]:
+        """How it is connected, and where peers find it."""
+        spec = self._spec
+        if self._own_network() or spec.network in SHARED:
+            # The engine's own name service knows containers there by their name.
+            return {"network": SHARED.get(spec.network, f"strata-{spec.trial}"), "name": spec.name}
+        ports = {"ports": {f"{spec.port}/tcp": spec.port}} if spec.port else {}
+        return {"network_mode": spec.network, **(ports if spec.network == "bridge" else {})}
+
+    def _make_network(self) -> None:
+        """The trial's own bridge, unless a peer has made it."""
+        name = f"strata-{self._spec.trial}"
+        if not self._client.networks.list(names=[name]):
+            labels = {LABEL: self._spec.trial}
+            self._client.networks.create(name, driver="bridge", labels=labels)
 
     def _watch(self) -> None:
         """Waits for the end on a connection of its own, so that it is seen at once."""
@@ -189,7 +214,9 @@ class Docker:
             return
         try:
             # By its label: the engine may have made it although no answer arrived.
-            _remove_labelled(self._client, f"{LABEL}={self._spec.trial}")
+            _remove_labelled(self._client, f"{LABEL}={self._spec.name}")
+            if self._own_network():
+                _remove_networks(self._client, f"{LABEL}={self._spec.trial}")
         except GONE:
             self._kill_without_engine()
         finally:
@@ -220,10 +247,21 @@ def _remove_labelled(client: Any, label: str) -> list[str]:
     return [container["Names"][0].lstrip("/") for container in found]
 
 
+def _remove_networks(client: Any, label: str) -> list[str]:
+    """Remove the networks that have the label and no container; their names."""
+    removed = []
+    for network in client.api.networks(filters={"label": label}):
+        with contextlib.suppress(NotFound, APIError):
+            client.api.remove_network(network["Id"])
+            removed.append(network["Name"])
+    return removed
+
+
 def leftovers() -> list[str]:
-    """Remove the containers of trials that nobody watches any more."""
+    """Remove the containers and networks of trials that nobody watches any more."""
     try:
         with contextlib.closing(docker.from_env()) as client:
-            return [f"container {name}" for name in _remove_labelled(client, LABEL)]
+            containers = [f"container {name}" for name in _remove_labelled(client, LABEL)]
+            return containers + [f"network {name}" for name in _remove_networks(client, LABEL)]
     except GONE:
         return []

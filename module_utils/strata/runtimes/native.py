@@ -71,7 +71,7 @@ class Native:
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._rooted = spec.image["kind"] != "venv"
-        self._group = cgroup.Group(spec.trial)
+        self._group = cgroup.Group(spec.name)
         self._process: subprocess.Popen[bytes] | None = None
         self._setup_cpu = 0.0  # seconds that the set-up took, no part of the program
         self._last = Counters()
@@ -83,7 +83,7 @@ class Native:
             return
         spec = self._spec
         try:
-            self._group.create(spec.cpus, spec.memory, spec.numa)
+            self._group.create(spec.cpus, spec.memory, spec.numa, spec.quota)
         except OSError as error:
             raise StartError(f"the control group of the trial: {error}") from error
         libraries = " ".join(gpu.installed_driver_libraries()) if spec.gpus else ""
@@ -97,7 +97,7 @@ class Native:
         self._await_ready()
 
     def _refuse_what_needs_root(self) -> None:
-        for name in ("memory", "numa"):
+        for name in ("memory", "numa", "quota"):
             if getattr(self._spec, name) is not None:
                 raise StartError(f"{name!r} needs root: no control group can be made without")
 

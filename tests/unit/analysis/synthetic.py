@@ -115,7 +115,7 @@ class Synthetic:
             "clock": {"launched": launched, "finished": launched + total},
             "metrics": metrics(times, startup, total, rng), "phases": phases,
             "flags": [{"name": "steal", "detail": "0.3 cores stolen"}] if index % 5 == 0 else [],
-            "drift": [], "workload": {},
+            "drift": [], "workload": {}, "attempt": 1, "beside": None, "members": [],
         }  # fmt: skip
         if index in self.failed:
             document |= {"status": "failed", "phases": {}, "metrics": {}, "flags": [],

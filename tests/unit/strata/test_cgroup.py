@@ -14,7 +14,7 @@ V1 = {
     "memory/memory.max_usage_in_bytes": "8192000\n",
     "memory/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
     "cpuacct/cpuacct.usage": "4821690483935\n",
-    "cpuacct/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
+    "cpu/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
 }
 V2 = {
     "memory.current": "4096000\n",
@@ -35,6 +35,9 @@ def fill(folder: Path, files: dict[str, str]) -> None:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(cgroup, "ROOT", tmp_path)
+    first = {name: tmp_path / name for name in cgroup.V1_CONTROLLERS}
+    one = dict.fromkeys(cgroup.V1_CONTROLLERS, tmp_path)
+    monkeypatch.setattr(cgroup, "of_process", lambda _: one if cgroup.version() == 2 else first)
     return tmp_path
 
 
@@ -63,7 +66,7 @@ def test_limits_in_version_2(root: Path) -> None:
     folder = root / "strata" / "t-r1"
     folder.mkdir(parents=True)
     (folder / "memory.swap.max").write_text("max\n")
-    cgroup.Group("t-r1").create("0-1", 2**30, 0)
+    cgroup.Group("t-r1").create("0-1", 2**30, 0, 0.5)
     assert cgroup.version() == 2
     assert (root / "cgroup.subtree_control").read_text() == "+memory +cpu +cpuset"
     assert (root / "strata/cgroup.subtree_control").read_text() == "+memory +cpu +cpuset"
@@ -73,31 +76,49 @@ def test_limits_in_version_2(root: Path) -> None:
         "memory.max": str(2**30),
         "cpuset.cpus": "0-1",
         "cpuset.mems": "0",
+        "cpu.max": "50000 100000",
     }
     assert cgroup.Group("t-r1").procs_files() == [str(folder / "cgroup.procs")]
 
 
 def test_limits_in_version_1(root: Path) -> None:
     fill(root / "cpuset", {"cpuset.cpus": "0-7\n", "cpuset.mems": "0-1\n"})
-    for name in ("memory", "cpuacct"):
+    for name in ("memory", "cpu", "cpuacct"):
         (root / name).mkdir()
-    cgroup.Group("t-r1").create("2", 2**30, None)
+    cgroup.Group("t-r1").create("2", 2**30, None, 1.5)
     assert cgroup.version() == 1
     folder = root / "cpuset/strata/t-r1"
     assert (folder / "cpuset.cpus").read_text() == "2"
     assert (folder / "cpuset.mems").read_text() == "0-1\n", "a new set is empty in version 1"
     assert (root / "memory/strata/t-r1/memory.limit_in_bytes").read_text() == str(2**30)
-    assert len(cgroup.Group("t-r1").procs_files()) == 3
+    assert (root / "cpu/strata/t-r1/cpu.cfs_quota_us").read_text() == "150000"
+    assert (root / "cpu/strata/t-r1/cpu.cfs_period_us").read_text() == "100000"
+    assert len(cgroup.Group("t-r1").procs_files()) == 4
     assert [group.name for group in cgroup.existing()] == ["t-r1"]
 
 
-def test_the_group_of_a_process_in_both_versions(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_is_beside_the_first_process_of_a_host_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cgroup, "ROOT", tmp_path)
+    text = "4:memory:/lab/n1/init.scope\n3:cpuset:/lab/n1\n2:cpu,cpuacct:/lab/n1\n0::/\n"
+    monkeypatch.setattr(Path, "read_text", lambda _: text)
+    monkeypatch.setattr(cgroup, "version", lambda: 1)
+    found = cgroup.Group("t").paths()
+    assert set(found) == set(cgroup.V1_CONTROLLERS)
+    assert found["memory"] == tmp_path / "memory/lab/n1/strata/t"
+    assert found["cpu"] == tmp_path / "cpu/lab/n1/strata/t"
+
+
+def test_the_group_of_a_process_in_both_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path
+    monkeypatch.setattr(cgroup, "ROOT", root)
     text = "4:memory:/docker/ab\n3:cpuset:/docker/ab\n2:cpu,cpuacct:/docker/ab\n0::/\n"
     monkeypatch.setattr(Path, "read_text", lambda _: text)
     monkeypatch.setattr(cgroup, "version", lambda: 1)
-    names = {"memory": "memory", "cpuset": "cpuset", "cpuacct": "cpuacct"}
+    names = {name: name for name in ("memory", "cpuset", "cpu", "cpuacct")}
     assert cgroup.of_process(1) == {k: root / v / "docker/ab" for k, v in names.items()}
     text = "0::/system.slice/docker-ab.scope\n"
     monkeypatch.setattr(cgroup, "version", lambda: 2)

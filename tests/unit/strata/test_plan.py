@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from strata import plan
 from strata.errors import Refused
-from strata.experiment import Experiment
+from strata.experiment import Experiment, load
 
 BASE: dict[str, Any] = {
     "name": "t",
@@ -128,3 +130,84 @@ def test_the_declared_substrate_wins(
     groups: list[str], virtualisation: str, substrate: str
 ) -> None:
     assert plan.substrate_of(groups, virtualisation) == substrate
+
+
+# Distributed trials and trials beside a background job.
+
+LAB = [plan.Host(f"n{i}", "vm", ("native", "docker"), 2, address=f"10.0.0.{i}") for i in (1, 2, 3)]
+
+
+def distributed(**factors: Any) -> plan.Plan:
+    factors = {"runtime": ["native"], "model": ["tiny"], **factors}
+    return make(LAB, factors=factors, repeats=3)
+
+
+def test_workers_are_spread_and_every_host_is_first_once() -> None:
+    made = distributed(distribution=["ring"], workers=[1, 2, 3])
+    three = [slot for slot in made.slots if slot.trials[0].levels["workers"] == 3]
+    assert sorted(slot.hosts[0] for slot in three) == ["n1", "n2", "n3"]
+    assert all(len(slot.hosts) == len(slot.trials[0].members) == 3 for slot in three)
+
+
+def test_what_cannot_go_together_is_no_cell() -> None:
+    made = distributed(distribution=["none", "ring", "ps_sync"], workers=[1, 2], servers=[1, 2])
+    found = {
+        tuple(slot.trials[0].levels[n] for n in ("distribution", "workers", "servers"))
+        for slot in made.slots
+    }
+    servers = [("ps_sync", workers, n) for workers in (1, 2) for n in (1, 2)]
+    assert found == {("none", 1, 0), ("ring", 1, 0), ("ring", 2, 0), *servers}
+
+
+def test_too_few_hosts_leave_a_cell_out_and_it_is_said() -> None:
+    made = distributed(distribution=["ring"], workers=[2, 4])
+    assert [item["what"] for item in made.left_out] == ["native on vm with 4 workers"]
+    assert (
+        "4 such hosts are needed, one for each worker, and there are 3" in made.left_out[0]["why"]
+    )
+
+
+def test_packed_workers_share_a_host() -> None:
+    made = distributed(distribution=["ps_async"], workers=[4], placement=["packed", "together"])
+    assert all(len(slot.hosts) == 1 for slot in made.slots)
+    assert {len(slot.trials[0].members) for slot in made.slots} == {5}
+
+
+def beside(**changes: Any) -> plan.Plan:
+    factors = {"runtime": ["native", "docker"], "model": ["tiny"], "beside": [None, "neighbour"]}
+    jobs = {"neighbour": {"cpus": "1"}}
+    return make(**{"factors": factors, "backgrounds": jobs, **changes})
+
+
+def test_a_background_job_is_part_of_the_slot_and_of_the_cell() -> None:
+    pairs = [slot.trials for slot in beside().slots if len(slot.trials) == 2]
+    assert len(pairs) == 8
+    for measured, background in pairs:
+        assert (measured.role, background.role) == ("measured", "background")
+        assert background.trial == f"{measured.trial}-beside"
+        assert background.levels["runtime"] == measured.levels["runtime"]
+        options = ("model", "batch_size", "cpus")
+        assert [background.levels[n] for n in options] == ["alexnet", 512, "1"]
+    other = beside(backgrounds={"neighbour": {"cpus": "0"}})
+    cells = {t[0].cell for t in pairs}
+    assert not cells & {s.trials[0].cell for s in other.slots if len(s.trials) == 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"factors": {"distribution": ["rings"]}}, "did you mean 'ring'"),
+        ({"factors": {"distribution": ["ring"], "workers": [0]}}, "whole number, more than 0"),
+        ({"factors": {"distribution": ["ring"], "workers": ["2"]}}, "whole number, more than 0"),
+        ({"factors": {"quota": [-1.0]}}, "number of CPUs, more than 0"),
+        ({"factors": {"beside": ["neighbor"]}}, "did you mean 'neighbour'"),
+        ({"backgrounds": {"neighbour": {"workload": "spinn"}}}, "unknown workload 'spinn'"),
+        ({"backgrounds": {"neighbour": {"options": {"modle": "x"}}}}, "did you mean model"),
+        ({"workload": "spin", "options": {}, "factors": {"distribution": ["ring"]}}, "cannot be"),
+    ],
+)
+def test_bad_scenarios_are_refused(changes: dict[str, Any], words: str, tmp_path: Path) -> None:
+    given = {**BASE, "backgrounds": {"neighbour": {}}, **changes}
+    (tmp_path / "t.yml").write_text(json.dumps(given))
+    with pytest.raises(Refused, match=words):
+        load(tmp_path / "t.yml")

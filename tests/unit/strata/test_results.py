@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import files, results, units
+from strata import files, members, results, units
 from strata.errors import Refused
 
-LEVELS = {"substrate": "vm", "runtime": "native", "network": "host", "workload": "spin"}
+LEVELS = {
+    **{"substrate": "vm", "runtime": "native", "network": "host", "workload": "spin"},
+    **{"placement": "spread", "distribution": "none"},
+}
 
 
 def trial(number: int) -> dict[str, Any]:
     rest = {"cell": f"c{number}", "repetition": 1, "role": "measured", "levels": LEVELS}
-    return {"trial": f"c{number}-r1", **rest}
+    return {"trial": f"c{number}-r1", **rest, "members": members.roster(1, 0, ["here"])}
 
 
 SLOTS = [
@@ -33,7 +36,9 @@ RUN = {
 
 def outcome(number: int, status: str = "ok") -> dict[str, Any]:
     record = {
-        **{"schema": 1, "run": "x-1", "slot": f"s{number}", **trial(number), "hosts": ["here"]},
+        **{"schema": 1, "run": "x-1", "slot": f"s{number}", "hosts": ["here"]},
+        **{key: value for key, value in trial(number).items() if key != "members"},
+        **{"member": {"role": "worker", "index": 0, "host": "here"}, "members": []},
         **{"platform": "vm/native/host", "status": status, "started": "2026-01-01T00:00:00Z"},
         **{"reason": None, "image": {"kind": "rootfs", "digest": "d"}, "dataset": None},
         **{"clock": {"launched": 1.0, "finished": 3.0}, "metrics": {}, "phases": {}, "flags": []},
@@ -41,6 +46,9 @@ def outcome(number: int, status: str = "ok") -> dict[str, Any]:
     }
     step = json.dumps({"step": 1, "loss": None})
     return {"record": record, "steps": step, "usage": [{"mono": 1.0}], "stdout": "o", "stderr": "e"}
+
+
+MEMBER = {"member": {"role": "worker", "index": 0, "host": "here"}}
 
 
 @pytest.fixture
@@ -51,30 +59,52 @@ def run(tmp_path: Path) -> results.Run:
 
 def test_slots_without_a_record_are_pending(run: results.Run) -> None:
     assert [slot["slot"] for slot in run.pending()] == ["s1", "s2"]
-    run.store("s1", [outcome(1)])
+    run.store(SLOTS[0], [outcome(1)])
     assert [slot["slot"] for slot in run.pending()] == ["s2"]
-    run.store("s2", [outcome(2, "failed")])
+    run.store(SLOTS[1], [outcome(2, "failed")])
     assert run.pending() == []
     assert run.references() == {"here": {"cpu.model": "m"}}
 
 
 def test_a_record_is_never_replaced(run: results.Run) -> None:
-    run.store("s1", [outcome(1)])
-    with pytest.raises(Refused, match="never replaced"):
-        run.store("s1", [outcome(1, "failed")])
+    run.store(SLOTS[0], [outcome(1)])
+    run.store(SLOTS[0], [outcome(1, "failed")])
     assert json.loads((run.folder / "trials/c1-r1/record.json").read_text())["status"] == "ok"
+    again = json.loads((run.folder / "trials/c1-r1.a2/record.json").read_text())
+    assert (again["status"], again["attempt"]) == ("failed", 2)
+    assert run.done() == {"c1-r1"}
+
+
+def test_a_failed_trial_is_tried_again_for_the_declared_causes_only(run: results.Run) -> None:
+    failed = outcome(1, "failed")
+    failed["record"]["reason"] = {"cause": "runtime_lost", "message": "m"}
+    run.store(SLOTS[0], [failed])
+    run.store(SLOTS[1], [outcome(2)])
+    assert run.pending() == run.pending(["exit"], 2) == run.pending(["runtime_lost"], 1) == []
+    assert [slot["slot"] for slot in run.pending(["runtime_lost"], 2)] == ["s1"]
+    run.store(SLOTS[0], [copy.deepcopy(failed) | {"record": {**failed["record"], **MEMBER}}])
+    assert run.pending(["runtime_lost"], 2) == []
+    assert [slot["slot"] for slot in run.pending(["runtime_lost"], 3)] == ["s1"]
+    totals = run.close()
+    assert (totals["trials"], totals["failed"], totals["measured_s"]) == (2, 1, 6.0)
+
+
+def test_a_host_that_gives_no_answer_is_a_record(run: results.Run) -> None:
+    (record,) = run.store(SLOTS[0], [])
+    assert record["reason"] == {"cause": "host_lost", "message": "here: the host no longer answers"}
+    assert run.done() == {"c1-r1"}
 
 
 def test_a_record_that_is_none_is_not_written(run: results.Run) -> None:
     bad = copy.deepcopy(outcome(1))
     bad["record"]["metrics"] = {"throughput": {"value": float("nan"), "unit": "images/s"}}
     with pytest.raises(Refused, match="throughput"):
-        run.store("s1", [bad])
+        run.store(SLOTS[0], [bad])
     assert run.done() == set()
 
 
 def test_what_a_kill_left_half_is_passed_over(run: results.Run) -> None:
-    run.store("s1", [outcome(1)])
+    run.store(SLOTS[0], [outcome(1)])
     (run.folder / "trials" / ".c2-r1.part").mkdir()
     with (run.folder / "journal.jsonl").open("a") as journal:
         journal.write('{"event": "slot_fin')
@@ -82,13 +112,13 @@ def test_what_a_kill_left_half_is_passed_over(run: results.Run) -> None:
     assert again.done() == {"c1-r1"}
     again.event("resumed")
     assert [event["event"] for event in again.journal()] == ["opened", "slot_finished", "resumed"]
-    again.store("s2", [outcome(2)])
+    again.store(SLOTS[1], [outcome(2)])
     assert again.done() == {"c1-r1", "c2-r1"}
 
 
 def test_totals(run: results.Run) -> None:
-    run.store("s1", [outcome(1)])
-    run.store("s2", [outcome(2, "failed")])
+    run.store(SLOTS[0], [outcome(1)])
+    run.store(SLOTS[1], [outcome(2, "failed")])
     totals = run.close()
     assert (totals["trials"], totals["failed"], totals["measured_s"]) == (2, 1, 4.0)
     assert run.closed()
@@ -125,7 +155,7 @@ def test_an_unreadable_or_newer_schema_is_refused(run: results.Run, text: str, w
 def test_time_left_follows_what_was_seen(run: results.Run) -> None:
     assert run.seconds_left({"c1": 10.0, "c2": 20.0}) == 30.0
     run.event("slot_started", slot="s1")
-    run.store("s1", [outcome(1)])
+    run.store(SLOTS[0], [outcome(1)])
     assert run.seconds_left({"c1": 10.0, "c2": 20.0}) < 1.0
 
 

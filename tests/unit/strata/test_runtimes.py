@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from docker.errors import APIError, ImageNotFound
 from requests.exceptions import ConnectionError as Refusal
-from strata import processes, runtimes, trial
+from strata import cgroup, processes, program, runtimes, trial
 from strata.errors import Refused
 from strata.runtimes import Counters, Ended, RuntimeLostError, Spec, StartError
 from strata.runtimes import docker as containers
@@ -217,6 +217,14 @@ class Engine:
             raise Refusal("engine is down")
         return [{"Id": "c1", "Names": ["/quick_hopper"]}] if arguments["all"] else []
 
+    def networks(self, filters: dict[str, str]) -> list[dict[str, Any]]:
+        """There is one network of the label, and it is in use."""
+        del filters
+        return [{"Id": "n1", "Name": "strata-t-r1"}]
+
+    def remove_network(self, identity: str) -> None:
+        raise APIError(f"network {identity} has active endpoints")
+
     def remove_container(self, identity: str, **_: bool) -> None:
         self.removed.append(identity)
 
@@ -264,7 +272,7 @@ def test_the_status_of_a_container(engine: Engine, tmp_path: Path, status: int, 
     ended = runtime.wait(5)
     assert ended is not None and ended.code == code
     cell = {"memory": None}
-    why = trial.why_failed(ended, cell)
+    why = program.why_failed(ended, cell)
     assert (why is None) == (code == 0)
 
 
@@ -273,7 +281,7 @@ def test_death_for_want_of_memory_is_told(engine: Engine, tmp_path: Path) -> Non
     ended = begun(tmp_path).wait(5)
     assert ended == Ended(-9, memory=True)
     assert ended is not None
-    limited, free = (trial.why_failed(ended, {"memory": size}) for size in (2**30, None))
+    limited, free = (program.why_failed(ended, {"memory": size}) for size in (2**30, None))
     assert limited == ("memory", "it needed more than its memory limit of 1073741824 bytes")
     assert free == ("memory", "the kernel killed it because the host had no memory left")
 
@@ -325,7 +333,7 @@ def test_leftovers_are_named_and_removed(engine: Engine) -> None:
 def test_the_last_counters_stay_when_the_group_has_gone(engine: Engine, tmp_path: Path) -> None:
     runtime = begun(tmp_path)
     (tmp_path / "cpu.stat").write_text("usage_usec 1500000\n")
-    runtime._folders = dict.fromkeys(("cpuacct", "memory"), tmp_path)
+    runtime._folders = dict.fromkeys(cgroup.V1_CONTROLLERS, tmp_path)
     assert runtime.usage().cpu == 1.5
     (tmp_path / "cpu.stat").unlink()
     assert runtime.usage() == Counters(1.5)

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import alone, lease, record, runtimes, told, trial
+from strata import alone, lease, members, record, runtimes, told, trial
 from strata.errors import Refused
 from strata.runtimes import Counters, Ended, RuntimeLostError, Spec, StartError
 from strata.usage import Totals
 
 LEVELS = {
     **{"substrate": "vm", "runtime": "fake", "network": "host", "label": "", "workload": "spin"},
-    **{"cpus": "0-1,3", "memory": None, "numa": None, "gpus": None, "steps": 2, "warmup_steps": 1},
+    **{"cpus": "0-1,3", "memory": None, "numa": None, "gpus": None, "quota": None},
+    **{"distribution": "none", "workers": 1, "servers": 0, "placement": "spread", "beside": None},
+    **{"steps": 2, "warmup_steps": 1},
 }
 
 
@@ -92,18 +94,19 @@ def run(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], Fake]]:
         script: dict[str, Any], gone: Callable[[], bool] = lambda: False, limit: float = 60
     ) -> tuple[dict[str, Any], Fake]:
         asked = {
-            **{"run": "r", "slot": "s0001", "trial": "c-r1", "cell": "c", "repetition": 1},
-            **{"role": "measured", "levels": LEVELS, "hosts": ["here"]},
+            **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured"},
+            **{"levels": LEVELS, "members": members.roster(1, 0, ["here"])},
         }
+        slot = {"run": "r", "slot": "s0001", "hosts": ["here"], "trials": [asked]}
         image = {"kind": "rootfs", "digest": "d", "rootfs": "/x", "docker": "y"}
-        order = trial.Order(asked, image, {}, {}, limit, tmp_path)
+        order = trial.Order(slot, "here", image, {}, {}, limit, tmp_path)
         made: list[Fake] = []
 
         def make(_: str, spec: Spec) -> Fake:
             made.append(Fake(spec, script))
             return made[0]
 
-        outcome = trial.run(order, gone, make)
+        (outcome,) = trial.run(order, gone, make)
         assert not (tmp_path / "trials" / "c-r1").exists(), "the spool is removed"
         assert made[0].calls[-1] == "remove", "remove comes last, whatever happened"
         return outcome, made[0]
@@ -170,7 +173,8 @@ def test_a_failure_is_a_record(run: Any, script: dict[str, Any], cause: str, wor
 def test_the_time_limit_asks_for_the_stack_and_then_ends_it(run: Any) -> None:
     outcome, fake = run({"hangs": True}, limit=0.05)
     assert outcome["record"]["reason"]["cause"] == "timeout"
-    assert fake.calls[-4:] == ["signal 6", "wait", "logs", "remove"]
+    rest = [call for call in fake.calls if call != "wait"]
+    assert rest == ["prepare", "launch", "signal 6", "logs", "remove"]
 
 
 def test_it_ends_when_nobody_waits_for_it(run: Any) -> None:

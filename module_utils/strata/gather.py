@@ -1,0 +1,256 @@
+"""On the controller: from what each member of a trial left to the one record of the trial.
+
+The figures of a cluster are defined in docs/distributed.md. Times of different hosts are
+compared on the clock of the chief, worker 0: each member knows its offset to it.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+Outcome = dict[str, Any]
+Row = dict[str, Any]
+
+# Of the measured window of a trial, the share that its background job must have run beside.
+OVERLAP = 0.95
+# Reasons that follow from another member's.
+SECONDARY = ("peer", "controller_lost")
+# How a cluster's metric follows from its workers'; what is not named here is the chief's.
+OF_WORKERS: dict[str, Callable[[list[float]], float]] = {
+    "elapsed": max,
+    "startup": max,
+    "first_step": max,
+    "run_time": max,
+    "accuracy_max": max,
+    "step_median": statistics.median,
+    "input_share": statistics.mean,
+    "time_delta": statistics.mean,
+    "images_per_cpu_second": statistics.mean,
+    "rate": sum,
+    "local_steps": sum,
+}
+OF_MEMBERS = ("cpu", "memory_peak")
+
+
+def slot(trials: list[dict[str, Any]], outcomes: list[Outcome]) -> list[Outcome]:
+    """One outcome for each trial of a slot, from those of its members, in the slot's order."""
+    merged = {}
+    for asked in trials:
+        parts = [o for o in outcomes if o["record"]["trial"] == asked["trial"]]
+        merged[asked["trial"]] = trial(parts)
+    background = [t["trial"] for t in trials if t["role"] == "background"]
+    for asked in trials:
+        if asked["role"] == "measured" and background:
+            judge(merged[asked["trial"]], merged[background[0]])
+    return list(merged.values())
+
+
+def trial(parts: list[Outcome]) -> Outcome:
+    """The outcome of one trial from its members'. That of a lone member is the trial's own."""
+    parts = sorted(parts, key=_rank)
+    found = parts[0]["record"]
+    members = [{**part["record"].pop("member"), **_about(part["record"])} for part in parts]
+    offsets = [member["cluster"].get("clock_offset_s", 0.0) for member in members]
+    usage = [
+        {**sample, "mono": sample["mono"] + offset, "host": member["host"]}
+        for part, member, offset in zip(parts, members, offsets, strict=True)
+        for sample in part["usage"]
+    ]
+    if len(parts) == 1:
+        return {**parts[0], "usage": usage}
+    rows = [_rows(part, offset) for part, offset in zip(parts, offsets, strict=True)]
+    records = [part["record"] for part in parts]
+    found |= {
+        "members": members,
+        "flags": _distinct([flag for record in records for flag in record["flags"]]),
+        "drift": _distinct([item for record in records for item in record["drift"]]),
+        "workload": {},
+    }
+    if any(member["status"] != "ok" for member in members):
+        found |= {"status": "failed", "reason": cause(members), "metrics": {}}
+    else:
+        found["metrics"] = metrics(found, members, rows)
+    return {
+        "record": found,
+        "steps": "\n".join(json.dumps(row) for member in rows for row in member),
+        "usage": usage,
+        "stdout": _logs(parts, members, "stdout"),
+        "stderr": _logs(parts, members, "stderr"),
+    }
+
+
+def metrics(
+    record: dict[str, Any], members: list[dict[str, Any]], rows: list[list[Row]]
+) -> dict[str, dict[str, Any]]:
+    """The cluster's metrics; `rows` are each member's steps on the chief's clock."""
+    pairs = [pair for pair in zip(members, rows, strict=True) if pair[0]["role"] == "worker"]
+    workers = [member for member, _ in pairs]
+    found = dict(workers[0]["metrics"])
+    for name, combine in OF_WORKERS.items():
+        _put(found, name, combine, workers)
+    for name in OF_MEMBERS:
+        _put(found, name, sum, members)
+    steps = [[row for row in own if row["phase"] == "measured"] for _, own in pairs]
+    if all(steps):
+        values = {**_pace(steps), **_limit(record["levels"], members, steps)}
+        if "flop_per_image" in found:
+            flops = found["flop_per_image"]["value"] * values["throughput"][0]
+            values["flops"] = (flops, "FLOP/s")
+        found |= {name: {"value": value, "unit": unit} for name, (value, unit) in values.items()}
+    return found
+
+
+def _put(
+    found: dict[str, Any],
+    name: str,
+    combine: Callable[[list[float]], float],
+    members: list[dict[str, Any]],
+) -> None:
+    values = [member["metrics"][name] for member in members if name in member["metrics"]]
+    if values:
+        value = combine([value["value"] for value in values])
+        found[name] = {"value": value, "unit": values[0]["unit"]}
+
+
+def window(rows: list[Row]) -> tuple[float, float]:
+    """From the begin of the first row to the end of the last (s)."""
+    return min(row["mono"] for row in rows), max(row["mono"] + row["duration_s"] for row in rows)
+
+
+def _pace(steps: list[list[Row]]) -> dict[str, tuple[float, str]]:
+    """Images of all workers over the time from the first begin to the last end; who was late."""
+    windows = [window(rows) for rows in steps]
+    begins, ends = [begin for begin, _ in windows], [end for _, end in windows]
+    images = sum(row["images"] for rows in steps for row in rows)
+    medians = [statistics.median(row["duration_s"] for row in rows) for rows in steps]
+    return {
+        "throughput": (images / (max(ends) - min(begins)), "images/s"),
+        "skew": (max(begins) - min(begins), "s"),
+        "straggler": (max(medians) / statistics.median(medians), "1"),
+    }
+
+
+def _limit(
+    levels: dict[str, Any], members: list[dict[str, Any]], steps: list[list[Row]]
+) -> dict[str, tuple[float, str]]:
+    """What one worker's computing and the bytes on the link allow, and how close it came."""
+    told = [member["cluster"] for member in members]
+    goodputs = [one["goodput"] for one in told if one.get("goodput")]
+    moved = bytes_moved(levels, told[0].get("bytes_per_step") or 0)
+    if not goodputs or not moved:
+        return {}
+    exchanges = [statistics.median(row.get("exchange_s", 0.0) for row in rows) for rows in steps]
+    alone = [
+        statistics.median(row["duration_s"] - row.get("exchange_s", 0.0) for row in rows)
+        for rows in steps
+    ]
+    least = max(alone) + moved / min(goodputs)
+    images = sum(statistics.mean(row["images"] for row in rows) for rows in steps)
+    limit = images / least
+    return {
+        "goodput": (min(goodputs), "bytes/s"),
+        "bytes_moved": (moved, "bytes"),
+        "exchange": (statistics.median(exchanges), "s"),
+        "limit": (limit, "images/s"),
+        "of_limit": (_pace(steps)["throughput"][0] / limit, "1"),
+    }
+
+
+def bytes_moved(levels: dict[str, Any], size: float) -> float:
+    """Bytes that pass the busiest link in one direction for one step of every worker.
+
+    Ring: each member sends 2 (n - 1) / n of the gradients (Patarasuk and Yuan 2009). Parameter
+    servers: the gradients of n workers reach s servers, and as much goes back at the same time.
+    """
+    workers = levels["workers"]
+    if levels["distribution"] == "ring":
+        return float(2 * (workers - 1) / workers * size)
+    return float(workers * size / levels["servers"])
+
+
+def cause(members: list[dict[str, Any]]) -> dict[str, str]:
+    """The reason of the member that failed of itself, and which it was."""
+    failed = [member for member in members if member["reason"]]
+    first = next((m for m in failed if m["reason"]["cause"] not in SECONDARY), failed[0])
+    who = f"{first['role']} {first['index']} on {first['host']}"
+    return {
+        "cause": first["reason"]["cause"],
+        "message": f"{first['reason']['message']}\n({who})",
+    }
+
+
+def judge(measured: Outcome, background: Outcome) -> None:
+    """Say in the record what ran beside the trial; void where it did not run all the time."""
+    record, other = measured["record"], background["record"]
+    begin, end, rows = 0.0, 0.0, [r for r in _rows(measured, 0.0) if r["phase"] == "measured"]
+    if rows:
+        begin, end = window(rows)
+    beside = [row for row in _rows(background, 0.0) if row["phase"] == "measured"]
+    shares = [_inside(row, begin, end) for row in beside]
+    covered = sum(share * row["duration_s"] for share, row in zip(shares, beside, strict=True))
+    overlap = covered / (end - begin) if rows else 0.0
+    images = any(row["images"] for row in beside)
+    done = sum(
+        share * (row["images"] if images else 1) for share, row in zip(shares, beside, strict=True)
+    )
+    rate = done / (end - begin) if rows else 0.0
+    record["beside"] = {
+        "trial": other["trial"],
+        "overlap": overlap,
+        "rate": {"value": rate, "unit": "images/s" if images else "steps/s"},
+    }
+    if record["status"] == "ok" and overlap < OVERLAP:
+        record["status"] = "void"
+        ran = f"its background job ran during {overlap:.0%} of the measured window"
+        why = (other["reason"] or {}).get("message", "").splitlines()[-1:]
+        message = ": ".join([f"{ran}, less than {OVERLAP:.0%}", *why])
+        record["reason"] = {"cause": "overlap", "message": message}
+
+
+def _inside(row: Row, begin: float, end: float) -> float:
+    """The share of a step that lies between two instants."""
+    inside = min(row["mono"] + row["duration_s"], end) - max(row["mono"], begin)
+    return max(0.0, inside) / row["duration_s"] if row["duration_s"] > 0 else 0.0
+
+
+def lost(base: dict[str, Any], member: dict[str, Any], why: str) -> Outcome:
+    """The outcome of a member whose host no longer answers; `base` is its record so far."""
+    document = {
+        **base,
+        "status": "failed",
+        "reason": {"cause": "host_lost", "message": f"{member['host']}: {why}"},
+        "member": {key: member[key] for key in ("role", "index", "host")},
+    }
+    return {"record": document, "steps": "", "usage": [], "stdout": "", "stderr": ""}
+
+
+def _rank(part: Outcome) -> tuple[bool, int]:
+    member = part["record"]["member"]
+    return member["role"] != "worker", member["index"]
+
+
+def _about(record: dict[str, Any]) -> dict[str, Any]:
+    """What a record says of its one member."""
+    about = {key: record[key] for key in ("status", "reason", "clock", "metrics", "phases")}
+    return {**about, "cluster": record["workload"].get("cluster") or {}}
+
+
+def _rows(part: Outcome, offset: float) -> list[Row]:
+    rows = [json.loads(line) for line in part["steps"].splitlines() if line]
+    return [{**row, "mono": row["mono"] + offset} for row in rows]
+
+
+def _distinct(items: list[Any]) -> list[Any]:
+    return [item for n, item in enumerate(items) if item not in items[:n]]
+
+
+def _logs(parts: list[Outcome], members: list[dict[str, Any]], name: str) -> str:
+    """All logs, one under the other, each with a line that says whose it is."""
+    return "".join(
+        f"== {member['role']} {member['index']} on {member['host']}\n{part[name]}\n"
+        for part, member in zip(parts, members, strict=True)
+        if part[name]
+    )
