@@ -16,6 +16,7 @@ from . import schema
 from .load import Loaded, canonical
 
 PLATFORM = ("substrate", "runtime", "network")
+IMPLIED = {"runtime": ("network",), "distribution": ("workers", "servers", "placement")}
 
 
 def assign(loaded: Loaded) -> pd.DataFrame:
@@ -40,9 +41,9 @@ def assign(loaded: Loaded) -> pd.DataFrame:
 
 
 def _compared(run: schema.Run) -> set[str]:
-    """The factors of the baseline. A runtime implies its network, so they go together."""
-    compared = set(run.baseline)
-    return compared | {"network"} if "runtime" in compared else compared
+    """The factors of the baseline, with what they imply: a runtime has its own network, a
+    distribution a number of workers and a place for them."""
+    return set(run.baseline).union(*(IMPLIED.get(name, ()) for name in run.baseline))
 
 
 def _is_baseline(levels: dict[str, Any], baseline: dict[str, Any]) -> bool:

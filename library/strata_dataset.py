@@ -28,7 +28,7 @@ options:
     choices: [given, generated]
     default: given
   generate:
-    description: Options of the workload V(make_images); the folder is generated when it is not there.
+    description: C(workload), the one that makes the dataset, and its options; the folder is generated when it is not there.
     type: dict
   image:
     description: The workload image on this host, as M(strata_trial) takes it; needed to generate.

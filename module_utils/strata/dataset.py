@@ -80,8 +80,10 @@ def keep(manifest: Manifest, path: Path) -> None:
     files.write_json(path, asdict(manifest))
 
 
-def generate(image: dict[str, str], options: dict[str, Any], folder: Path) -> None:
-    """Let the workload `make_images` make the dataset at `folder`. Raises Refused."""
+def generate(image: dict[str, str], asked: dict[str, Any], folder: Path) -> None:
+    """Let a workload make the dataset at `folder`; `asked` names it and its options. Raises Refused."""
+    options = dict(asked)
+    workload = options.pop("workload", "make_images")
     spool = folder.parent / f".{folder.name}.part"
     shutil.rmtree(spool, ignore_errors=True)
     for name in ("in", "out"):
@@ -91,7 +93,7 @@ def generate(image: dict[str, str], options: dict[str, Any], folder: Path) -> No
         json.dumps({"options": options, "data_dir": None, "cpus": None})
     )
     spec = runtimes.Spec(
-        "make_images", "dataset", "make_images", spool, image, environment=runtimes.ENVIRONMENT
+        workload, "dataset", workload, spool, image, environment=runtimes.ENVIRONMENT
     )
     runtime = runtimes.make("native", spec)
     try:
@@ -100,7 +102,7 @@ def generate(image: dict[str, str], options: dict[str, Any], folder: Path) -> No
         ended = runtime.wait(GENERATE_SECONDS)
         if ended is None or ended.code != 0:
             said = runtime.logs()[1].strip()[-500:]
-            raise Refused("the dataset could not be generated", given=str(options), then=said)
+            raise Refused("the dataset could not be generated", given=str(asked), then=said)
         (spool / "out" / "dataset").rename(folder)
     finally:
         runtime.remove()

@@ -39,15 +39,16 @@ class Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Generate(Closed):
-    """A dataset to be generated: options of the workload `make_images`."""
+class Generate(BaseModel):
+    """A dataset to be generated: a workload that makes one, and its options."""
 
-    images: Annotated[int, Field(ge=1)] = 256
-    classes: Annotated[int, Field(ge=1)] = 8
-    width: Annotated[int, Field(ge=16)] = 500
-    height: Annotated[int, Field(ge=16)] = 375
-    quality: Annotated[int, Field(ge=1, le=100)] = 90
-    seed: int = 1
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    workload: str = "make_images"
+
+    @property
+    def options(self) -> Levels:
+        return dict(self.model_extra or {})
 
 
 class Dataset(Closed):
@@ -220,6 +221,7 @@ def _check(experiment: Experiment) -> None:
     _check_platform_levels(experiment)
     _check_numbers(experiment)
     _check_scenario(experiment)
+    _check_generator(experiment)
     _check_baseline(experiment)
     for name, levels in experiment.factors.items():
         if not levels or len({repr(level) for level in levels}) != len(levels):
@@ -260,6 +262,21 @@ def _check_baseline(experiment: Experiment) -> None:
                 example=f"baseline: {{{name}: {levels[0]}}}",
                 given=repr(level),
             )
+
+
+def _check_generator(experiment: Experiment) -> None:
+    generate = experiment.dataset.generate if experiment.dataset else None
+    if generate is None:
+        return
+    makers = [name for name in workloads.NAMES if name.startswith("make_")]
+    if generate.workload not in makers:
+        raise Refused(
+            f"no workload {generate.workload!r} makes datasets",
+            example=f"generate: {{workload: {makers[0]}}}",
+            given=generate.workload,
+            then=nearest(generate.workload, makers),
+        )
+    resolve_options(generate.workload, generate.options)
 
 
 def _levels(experiment: Experiment, name: str) -> list[Level]:

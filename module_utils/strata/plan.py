@@ -22,7 +22,7 @@ from .experiment import (
     resolve_options,
 )
 from .identity import digest, short
-from .runtimes import NETWORKS
+from .runtimes import NETWORKS, SHARED
 
 # What a trial needs on the controller's disk beside its steps: record, usage, logs.
 RECORD_BYTES = 256 * 1024
@@ -105,7 +105,13 @@ def make(experiment: Experiment, hosts: list[Host]) -> Plan:
             then="remove a rule from exclude, or give the testbed what the runtime needs",
         )
     slots = _slots(experiment, cells, hosts)
-    plan = Plan(slots, _estimate(slots, hosts), omitted, _varying(cells), _baseline(experiment))
+    plan = Plan(
+        slots,
+        _estimate(slots, hosts),
+        omitted,
+        _varying(experiment, cells),
+        _baseline(experiment),
+    )
     _check_budget(experiment, plan)
     _check_memory(plan, hosts)
     return plan
@@ -258,7 +264,7 @@ def _slots(experiment: Experiment, cells: list[Levels], hosts: list[Host]) -> li
 def setting(levels: Levels) -> str:
     """What is expensive to switch and so decides the block: an overlay; hosts have theirs."""
     network = str(levels["network"])
-    return "" if network in ("host", "bridge", "none") else network
+    return "" if network in ("host", "bridge", "none", *SHARED) else network
 
 
 def _place(levels: Levels, hosts: list[Host], repetition: int) -> list[Host]:
@@ -298,8 +304,10 @@ def _background(experiment: Experiment, beside: Levels) -> Levels:
     return _resolve(job.workload, {**chosen, **_scenario({})})
 
 
-def _varying(cells: list[Levels]) -> list[str]:
-    return [name for name in cells[0] if len({repr(levels[name]) for levels in cells}) > 1]
+def _varying(experiment: Experiment, cells: list[Levels]) -> list[str]:
+    """The factors that tell cells apart; options that follow from another's level do not."""
+    names = [name for name in cells[0] if name in PLATFORM or name in experiment.factors]
+    return [name for name in names if len({repr(levels[name]) for levels in cells}) > 1]
 
 
 def _baseline(experiment: Experiment) -> Levels:
