@@ -45,6 +45,11 @@ class ActionModule(ActionBase):
             return {**result, **states[given["state"]](Path(given["folder"]), given)}
         except Refused as refused:
             raise AnsibleActionFail(str(refused)) from None
+        except OSError as error:
+            raise AnsibleActionFail(
+                f"the results folder cannot be written\ngiven: {error}\n"
+                "next: make room for it, and run the same command again: what has a record is kept"
+            ) from error
 
     def _open(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         there = (folder / "run.json").exists()

@@ -118,6 +118,10 @@ def _row(record: schema.Record) -> dict[str, Any]:
         "started": record.started,
         "launched": record.clock.launched,
         "duration_s": record.clock.finished - record.clock.launched,
+        "overlap": record.beside.overlap if record.beside else None,
+        "neighbour": f"{record.beside.rate.value:.4g} {record.beside.rate.unit}"
+        if record.beside
+        else "",
         "image": record.image.digest,
         "dataset": record.dataset.digest if record.dataset else "",
         "levels": canonical(record.levels),
@@ -155,13 +159,23 @@ def check_digests(trials: pd.DataFrame) -> None:
 
 
 def steps(loaded: Loaded) -> pd.DataFrame:
-    """A row a step of the usable trials: trial, step, phase, worker, mono, duration_s, …"""
-    return _tables(loaded, "steps")
+    """A row a step of the usable trials: trial, step, phase, worker, mono, duration_s, …
+
+    Of a distributed trial the chief's: those of the others are in its file.
+    """
+    frame = _tables(loaded, "steps")
+    return frame[frame["worker"] == 0].reset_index(drop=True) if len(frame) else frame
 
 
 def usage(loaded: Loaded) -> pd.DataFrame:
-    """A row a sample of the usable trials, with `t`: seconds since the trial was launched."""
+    """A row a sample of the usable trials, with `t`: seconds since the trial was launched.
+
+    Of a distributed trial those of the chief's host.
+    """
     frame = _tables(loaded, "usage")
+    if "host" in frame:
+        chiefs = loaded.trials.set_index("trial")["hosts"].str.split(", ").str[0]
+        frame = frame[frame["host"].isna() | (frame["host"] == frame["trial"].map(chiefs))]
     launched = loaded.trials.set_index("trial")["launched"]
     return frame.assign(t=frame["mono"] - frame["trial"].map(launched)) if len(frame) else frame
 

@@ -43,15 +43,28 @@ REGISTRY = {
         Metric("input_share", "Share of input", "1"),
         Metric("parameters", "Parameters", "1"),
         Metric("flop_per_image", "Work per image", "FLOP"),
+        Metric("run_time", "Run time", "s", "lower"),
+        Metric("time_delta", "Time delta of a worker", "s", "lower"),
+        Metric("accuracy_max", "Highest accuracy", "1", "higher"),
+        Metric("accuracy_std", "Spread of accuracy", "1"),
+        Metric("local_steps", "Local steps", "1"),
+        Metric("exchange", "Exchange in a step", "s", "lower"),
+        Metric("goodput", "Goodput of the link", "bytes/s", "higher"),
+        Metric("bytes_moved", "Bytes on the link in a step", "bytes"),
+        Metric("limit", "What the link allows", "images/s"),
+        Metric("of_limit", "Share of the limit", "1"),
+        Metric("skew", "Skew of the workers' begins", "s"),
+        Metric("straggler", "Slowest worker / median worker", "1"),
         Metric("loss_first", "First loss", "1"),
         Metric("loss_last", "Last loss", "1"),
     )
 }
 
 # What the page answers with, in this order, as far as a run has it.
-HEADLINE = ("throughput", "rate", "elapsed", "startup")
+HEADLINE = ("throughput", "rate", "run_time", "elapsed", "startup")
 
 PREFIXES = {
+    "bytes/s": ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")),
     "bytes": ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")),
     "FLOP/s": ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s")),
     "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP")),

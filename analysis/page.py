@@ -11,14 +11,14 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-from . import figures, text
+from . import figures, scenarios, text
 from . import load as loading
 from . import tables as report_tables
 from .answers import available, baseline_name, headline, sentences
 from .metrics import DASH, Scale, get, ordered, scale
 from .tables import Tables, records
 
-DEGRADATION = ("throughput", "rate", "elapsed", "startup", "first_step")
+DEGRADATION = ("throughput", "rate", "run_time", "elapsed", "startup", "first_step")
 MARKS = {"degraded": "▼", "improved": "▲", "no credible change": "●", "too few trials": "?"}
 
 
@@ -47,6 +47,7 @@ def fill(template: str, values: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["mark"] = MARKS.__getitem__
+    environment.filters["folder"] = lambda trial: values.get("folders", {}).get(trial, trial)
     return environment.get_template(template).render(values)
 
 
@@ -63,12 +64,14 @@ def context(tables: Tables) -> dict[str, Any]:
         "sentences": sentences(tables),
         "answers": answers(tables),
         "metrics": [get(name).label for name in headline(tables)],
+        "folders": dict(zip(tables.trials["trial"], tables.trials["folder"], strict=True)),
         "lost": records(tables.lost),
         "cells": cells(tables),
         "others": [_values(tables, name) for name in _others(tables)],
         "values": [_values(tables, name) for name in _shown(tables)],
         "degradation": degradation(tables),
         "by_chance": f"{changes:.1f}" if changes >= 0.5 else "",  # noqa: PLR2004
+        "scenarios": scenarios.tables(tables),
         "figures": drawn(tables),
         "flags": flags(tables),
         "unjudged": tables.unjudged,

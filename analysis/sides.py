@@ -27,10 +27,13 @@ def assign(loaded: Loaded) -> pd.DataFrame:
     """
     run = loaded.run
     levels = [json.loads(text) for text in loaded.trials["levels"]]
+    measured = loaded.trials["role"] == "measured"
+    # A background job's options are not what a cell is told by.
+    varying = _varying([one for one, own in zip(levels, measured, strict=True) if own])
     compared = _compared(run)
-    parts = [part for part in PLATFORM if len({str(one.get(part)) for one in levels}) > 1]
-    extra = [name for name in _varying(levels) if name in compared and name not in PLATFORM]
-    rest = [name for name in _varying(levels) if name not in compared and name not in PLATFORM]
+    parts = [part for part in PLATFORM if part in varying]
+    extra = [name for name in varying if name in compared and name not in PLATFORM]
+    rest = [name for name in varying if name not in compared and name not in PLATFORM]
     return loaded.trials.assign(
         side=[_name(one, PLATFORM, extra) for one in levels],
         short=[_name(one, parts or PLATFORM, extra) for one in levels],

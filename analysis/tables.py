@@ -14,7 +14,10 @@ from . import metrics, sides, stats, steadiness
 from .errors import EmptyRun
 from .load import Loaded
 
-COMPARED = ("throughput", "rate", "elapsed", "startup", "first_step", "step_median")
+COMPARED = (
+    *("throughput", "rate", "run_time", "elapsed", "startup", "first_step", "step_median"),
+    *("time_delta", "accuracy_max", "exchange"),
+)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from . import answers as first
+from . import scenarios, text
 from . import tables as report_tables
-from . import text
 from .metrics import get
 from .tables import Tables
 
@@ -27,6 +27,8 @@ def summary(tables: Tables) -> list[str]:
                             rows, NUMBERS, wrap=True)  # fmt: skip
     if tables.comparisons.empty:
         lines += ["", *means(tables)]
+    for found in scenarios.tables(tables):
+        lines += ["", found.title, *text.table(found.head, found.rows, found.numbers, wrap=True)]
     lines += ["", *ended(tables)]
     overhead = report_tables.overhead(tables.loaded)
     return [*lines, overhead] if overhead else lines

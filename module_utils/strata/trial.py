@@ -193,6 +193,8 @@ class Stage:
         for program in running:
             program.fail("timeout", f"it did not end within {self._limit:g} s; its stack is above")
             program.signal(signal.SIGABRT)
+            # One that was stopped can neither answer nor end.
+            program.signal(signal.SIGCONT)
         deadline = time.monotonic() + STACK_SECONDS
         for program in running:
             program.wait(max(0.0, deadline - time.monotonic()))
