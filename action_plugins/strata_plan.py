@@ -16,6 +16,9 @@ from strata.errors import Refused
 from strata.identity import digest
 from strata.runtimes import NETWORKS
 
+# In an inventory: what to do when it has no host.
+NEXT = "# next: "
+
 
 class ActionModule(ActionBase):
     """Touches no host and writes nothing."""
@@ -42,6 +45,9 @@ class ActionModule(ActionBase):
         _check_data(needs_data, data, asked.name)
         for name, answers in facts.items():
             preflight.check_disk(name, answers)
+        if facts:
+            addresses = {host.name: host.address for host in hosts}
+            preflight.check_addresses([slot.hosts for slot in made.slots], addresses)
         me = controller()
         broken = [
             name for name, answers in facts.items() if preflight.stale_lease(name, answers, me)
@@ -103,14 +109,14 @@ def testbed(task_vars: dict[str, Any], facts: dict[str, Any], kind: str) -> list
 
 
 def _what_to_edit() -> str:
-    """The lines of the inventory that are marked for editing, or where groups are explained."""
+    """What the inventory itself says, which of its lines are to be edited, or where to read on."""
     for source in context.CLIARGS["inventory"] or []:
         for path in sorted(Path(source).resolve().glob("hosts.y*ml")):
-            lines = [
-                str(number)
-                for number, line in enumerate(path.read_text().splitlines(), 1)
-                if line.endswith("# EDIT")
-            ]
+            text = path.read_text().splitlines()
+            lines = [str(number) for number, line in enumerate(text, 1) if line.endswith("# EDIT")]
+            told = [line.removeprefix(NEXT) for line in text if line.startswith(NEXT)]
+            if told:
+                return told[0]
             if lines:
                 where = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
                 return f"uncomment and edit lines {', '.join(lines)} of {where}"

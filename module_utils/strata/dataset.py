@@ -81,7 +81,10 @@ def keep(manifest: Manifest, path: Path) -> None:
 
 
 def generate(image: dict[str, str], asked: dict[str, Any], folder: Path) -> None:
-    """Let a workload make the dataset at `folder`; `asked` names it and its options. Raises Refused."""
+    """Let a workload make the dataset at `folder`: `asked` names it, and its options.
+
+    Raises Refused.
+    """
     options = dict(asked)
     workload = options.pop("workload", "make_images")
     spool = folder.parent / f".{folder.name}.part"

@@ -33,6 +33,19 @@ def check_disk(name: str, facts: dict[str, Any]) -> None:
         )
 
 
+def check_addresses(slots: list[list[str]], addresses: dict[str, str]) -> None:
+    """Raises Refused unless the hosts of each slot can be told apart and reached by their peers."""
+    for hosts in slots:
+        known = [addresses[host] for host in hosts]
+        if len(hosts) > 1 and (not all(known) or len(set(known)) < len(known)):
+            raise Refused(
+                "hosts that train together need an address each, at which they reach each other",
+                example="strata_address: 10.0.0.11",
+                given=", ".join(f"{host}: {addresses[host] or 'none'}" for host in hosts),
+                then="set strata_address for each of them in the inventory",
+            )
+
+
 def stale_lease(name: str, facts: dict[str, Any], controller: dict[str, Any]) -> bool:
     """Whether a host's lease may be broken: its controller was this machine, and is dead.
 

@@ -74,3 +74,20 @@ def test_a_dataset_is_given_or_generated(tmp_path: Path) -> None:
         preflight.dataset_of(experiment({"name": "neither"}), "")
     with pytest.raises(Refused, match="no such folder"):
         preflight.dataset_of(experiment({"name": "gone", "path": "/nowhere"}), "")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "fits"),
+    [
+        ({"a": "10.0.0.1", "b": "10.0.0.2"}, True),
+        ({"a": "10.0.0.1", "b": "10.0.0.1"}, False),
+        ({"a": "10.0.0.1", "b": ""}, False),
+    ],
+)
+def test_peers_need_an_address_each(addresses: dict[str, str], fits: bool) -> None:
+    preflight.check_addresses([["a"], ["b"]], addresses)
+    if fits:
+        preflight.check_addresses([["a", "b"]], addresses)
+    else:
+        with pytest.raises(Refused, match="need an address each"):
+            preflight.check_addresses([["a", "b"]], addresses)
