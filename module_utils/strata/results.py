@@ -113,6 +113,13 @@ class Run:
                 found[trial] = (attempt, path.parent)
         return found
 
+    def statuses(self) -> dict[str, str]:
+        """How the last attempt of each trial ended."""
+        return {
+            trial: json.loads((folder / "record.json").read_text())["status"]
+            for trial, (_, folder) in self.latest().items()
+        }
+
     def done(self) -> set[str]:
         """Trials that have a record, whatever its status."""
         return set(self.latest())
@@ -216,9 +223,7 @@ class Run:
 
     def close(self) -> dict[str, float]:
         """Write the totals. `wall_s` leaves out the time between a kill and the resumption."""
-        statuses, measured = [], 0.0
-        for _, folder in self.latest().values():
-            statuses.append(json.loads((folder / "record.json").read_text())["status"])
+        statuses, measured = list(self.statuses().values()), 0.0
         for slot in self.slots():
             measured += max(self._seconds(trial["trial"]) for trial in slot["trials"])
         totals = {

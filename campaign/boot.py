@@ -1,0 +1,41 @@
+"""What starts a campaign at boot and after a crash: printed, for a person to install."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+UNIT = """\
+# {path}: systemctl daemon-reload && systemctl enable --now {unit}
+[Unit]
+Description=Strata campaign {name}
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+WorkingDirectory={project}
+ExecStart={command}
+Restart=on-failure
+RestartSec=60
+# 0: done; 1: ended with failures; 2: refused; 143: told to stop.
+RestartPreventExitStatus=1 2 143
+SuccessExitStatus=143
+KillMode=mixed
+TimeoutStopSec=180
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def lines(name: str, file: Path, project: Path) -> list[str]:
+    """A unit for systemd, and a line for cron where there is no systemd."""
+    words = [sys.executable, "-m", "campaign", "run", str(file)]
+    unit = f"strata-campaign-{name}.service"
+    text = UNIT.format(
+        **{"path": f"/etc/systemd/system/{unit}", "unit": unit, "name": name},
+        **{"project": project, "command": shlex.join(words)},
+    )
+    cron = f"@reboot cd {shlex.quote(str(project))} && {shlex.join(words)}"
+    return [*text.splitlines(), "", "# Without systemd, a line for `crontab -e`:", cron]

@@ -1,0 +1,119 @@
+"""A campaign: one YAML, read, checked, and refused in plain words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from strata import experiment, units
+from strata.errors import Refused, nearest
+
+from analysis.schema import Reason
+
+REPO = Path(__file__).resolve().parent.parent
+# Why a trial may have failed: the causes of the records.
+CAUSES: tuple[str, ...] = get_args(Reason.model_fields["cause"].annotation)
+
+
+class Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Run(Closed):
+    """One experiment on one testbed."""
+
+    experiment: str
+    testbed: str
+    slice: str = ""
+    time_limit: str | int | None = None
+    retry: list[str] = []  # causes for which a failed trial is tried again
+    attempts: Annotated[int, Field(ge=1)] = 2  # of each trial, in all
+    restarts: Annotated[int, Field(ge=0)] = 3  # of the playbook, when it fails
+    variables: dict[str, Any] = {}  # more for site.yml, as with -e
+
+
+class Campaign(Closed):
+    """The runs in their order; those of one testbed come one after the other."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    runs: Annotated[list[Run], Field(min_length=1)]
+    time_limit: str | int | None = None
+    pause: str | int = "30s"  # before a failed playbook is started again, doubled each time
+    at_end: list[str] = []  # a command; it gets the status as JSON on standard input
+
+    def results(self, number: int) -> str:
+        """The name of a run's results folder: the same whenever the campaign is started."""
+        run = self.runs[number]
+        experiment = Path(run.experiment).stem
+        return "-".join(filter(None, [self.name, f"{number + 1:02d}", experiment, run.slice]))
+
+
+def load(path: Path) -> Campaign:
+    """Read and check a campaign file. Raises Refused."""
+    try:
+        given = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        known = sorted(str(p) for p in path.parent.glob("*.yml"))
+        raise Refused(
+            f"there is no campaign at {path}", given=str(path), then=nearest(str(path), known)
+        ) from None
+    except yaml.YAMLError as error:
+        raise Refused(f"{path.name} is not YAML", given=str(error)) from error
+    try:
+        found = Campaign.model_validate(given)
+    except ValidationError as error:
+        raise _refusal(error, path.name) from error
+    for run in found.runs:
+        _check(run)
+    for limit in (found.time_limit, found.pause):
+        if limit is not None:
+            units.seconds(limit)
+    return found
+
+
+def _refusal(error: ValidationError, where: str) -> Refused:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        model: type[BaseModel] = Run if first["loc"][0] == "runs" else Campaign
+        then = nearest(str(first["loc"][-1]), list(model.model_fields))
+        return Refused(f"{where}: unknown name {first['loc'][-1]!r}", given=place, then=then)
+    return Refused(
+        f"{where}: {place}: {first['msg']}",
+        example="runs: [{experiment: quick, testbed: inventories/local}]",
+        given=repr(first.get("input"))[:200],
+    )
+
+
+def _check(run: Run) -> None:
+    if not (REPO / run.testbed).exists():
+        known = sorted(str(p.relative_to(REPO)) for p in (REPO / "inventories").iterdir())
+        raise Refused(
+            "a testbed is an inventory",
+            example="testbed: inventories/lab",
+            given=f"testbed: {run.testbed}",
+            then=nearest(run.testbed, known),
+        )
+    experiment.load(experiment_file(run.experiment), run.slice)
+    for cause in run.retry:
+        if cause not in CAUSES:
+            raise Refused(
+                f"unknown cause {cause!r}",
+                example="retry: [host_lost, runtime_lost]",
+                given=f"retry: {run.retry}",
+                then=nearest(cause, list(CAUSES)),
+            )
+    if run.time_limit is not None:
+        units.seconds(run.time_limit)
+
+
+def experiment_file(name: str) -> Path:
+    """The file of an experiment, as site.yml finds it: by name or by path."""
+    if name.endswith((".yml", ".yaml")):
+        return REPO / name
+    return REPO / "experiments" / f"{name}.yml"
+
+
+State = Literal["waiting", "running", "done", "failed", "refused", "stopped", "out of time"]
