@@ -91,7 +91,7 @@ class ActionModule(ActionBase):
             for host, answer in zip(slot["hosts"], answers, strict=True)
             if "outcomes" not in answer
         ]
-        lines = [f"    {figure(record)}" for record in records]
+        lines = [f"    {_beside(record)}{figure(record)}" for record in records]
         return {"changed": True, "progress": lines, "silent": silent}
 
     def _close(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -127,6 +127,10 @@ def name(levels: dict[str, Any], run: dict[str, Any]) -> str:
     return " ".join([platform, *rest])
 
 
+def _beside(record: dict[str, Any]) -> str:
+    return "beside it: " if record["role"] == "background" else ""
+
+
 def figure(record: dict[str, Any]) -> str:
     """The outcome of a trial in a line."""
     if record["status"] != "ok":
@@ -134,7 +138,8 @@ def figure(record: dict[str, Any]) -> str:
         message = str(reason.get("message", "")).strip().splitlines() or [""]
         return f"{record['status']}: {reason.get('cause')}: {message[-1][:160]}"
     metrics = record["metrics"]
-    shown = [m for m in ("throughput", "rate", "elapsed") if m in metrics]
+    names = ("throughput", "rate", "run_time", "elapsed")
+    shown = [m for m in names if m in metrics]
     text = ", ".join(f"{metrics[m]['value']:.4g} {metrics[m]['unit']}" for m in shown)
     flags = ", ".join(flag["name"] for flag in record["flags"])
     return f"{text}{f'  [{flags}]' if flags else ''}"

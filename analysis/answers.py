@@ -6,6 +6,8 @@ from . import text
 from .metrics import HEADLINE, get
 from .tables import Tables, records
 
+MOST = 12
+
 
 def headline(tables: Tables) -> list[str]:
     """The headline metrics that are compared, in their order."""
@@ -25,11 +27,17 @@ def baseline_name(tables: Tables) -> str:
 
 
 def sentences(tables: Tables) -> list[str]:
-    """One sentence a side: what it does to the first headline metric, over all cases."""
+    """One sentence a side: what it does to the first headline metric, over all cases.
+
+    Of very many sides, as of a grid, only the best and the worst.
+    """
     if tables.overall.empty or not headline(tables):
         return []
     name = headline(tables)[0]
-    rows = records(tables.overall[tables.overall["metric"] == name])
+    found = tables.overall[tables.overall["metric"] == name]
+    if len(found) > MOST:
+        found = found.sort_values("ratio").iloc[[0, -1]]
+    rows = records(found)
     return [
         f"{row['short']}: {get(name).label.lower()} "
         f"{text.change(row['ratio'], row['ratio_low'], row['ratio_high'])}: {row['verdict']}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,7 @@ STYLE: Any = {
 }
 WIDTH = 3.35  # inches, about 320 CSS pixels: one panel on a telephone, three on a desk
 POINTS = 240
+LABEL = 22  # characters of a side's name in a line
 
 
 def colours(sides: Sequence[str]) -> dict[str, str]:
@@ -254,7 +256,8 @@ def _panel(title: str, height: float) -> tuple[Figure, Axes]:
 
 
 def _side_axis(axes: Axes, labels: Sequence[str]) -> None:
-    axes.set_yticks(range(len(labels)), [_plain(label) for label in labels])
+    wrapped = [textwrap.fill(_plain(label), LABEL) for label in labels]
+    axes.set_yticks(range(len(labels)), wrapped)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")

@@ -19,6 +19,8 @@ from .metrics import DASH, Scale, get, ordered, scale
 from .tables import Tables, records
 
 DEGRADATION = ("throughput", "rate", "run_time", "elapsed", "startup", "first_step")
+# More sides than this cannot be told apart in a figure; the tables have them all.
+MOST_SIDES = 24
 MARKS = {"degraded": "▼", "improved": "▲", "no credible change": "●", "too few trials": "?"}
 
 
@@ -121,8 +123,10 @@ def degradation(tables: Tables) -> list[dict[str, Any]]:
 
 
 def drawn(tables: Tables) -> list[Figure]:
-    """All figures that this run has data for."""
+    """All figures that this run has data for; none for a run of very many sides."""
     usable, order = tables.usable, tables.order
+    if len(order) > MOST_SIDES:
+        return []
     tint = figures.colours(order)
     short = tables.trials.drop_duplicates("side").set_index("side")["short"]
     key = [(str(short[side]), tint[side]) for side in order]

@@ -18,13 +18,17 @@ SIZE = ("servers", "workers")
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people: `rows` are texts, `numbers` the columns that align right."""
+    """A table for people: `rows` are texts, `numbers` the columns that align right.
+
+    `brief` is how many of the columns a terminal has room for.
+    """
 
     title: str
     text: str
     head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[tuple[str, ...]]
     numbers: set[int]
+    brief: int = 9
 
 
 def tables(found: Tables) -> list[Table]:
@@ -67,6 +71,7 @@ def limits(found: Tables) -> Table:
         ),
         rows,
         set(range(2, 9)),
+        brief=6,
     )
 
 

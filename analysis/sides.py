@@ -36,7 +36,7 @@ def assign(loaded: Loaded) -> pd.DataFrame:
     rest = [name for name in varying if name not in compared and name not in PLATFORM]
     return loaded.trials.assign(
         side=[_name(one, PLATFORM, extra) for one in levels],
-        short=[_name(one, parts or PLATFORM, extra) for one in levels],
+        short=[_name(one, parts or (() if extra else PLATFORM), extra) for one in levels],
         case=[_text(one, rest) for one in levels],
         match=[canonical({k: v for k, v in one.items() if k not in compared}) for one in levels],
         is_baseline=[_is_baseline(one, run.baseline) for one in levels],
@@ -60,7 +60,7 @@ def _varying(levels: list[dict[str, Any]]) -> list[str]:
 
 def _name(levels: dict[str, Any], parts: tuple[str, ...] | list[str], extra: list[str]) -> str:
     platform = "/".join(str(levels.get(part)) for part in parts)
-    return " ".join([platform, *_values(levels, extra)])
+    return " ".join(filter(None, [platform, *_values(levels, extra)]))
 
 
 def _text(levels: dict[str, Any], names: list[str]) -> str:
@@ -68,7 +68,10 @@ def _text(levels: dict[str, Any], names: list[str]) -> str:
 
 
 def _values(levels: dict[str, Any], names: list[str]) -> list[str]:
-    """Words speak for themselves; a number needs its name."""
+    """Words speak for themselves; a number needs its name. Of a cluster of one, no size."""
+    if levels.get("distribution") == "none":
+        names = [name for name in names if name not in IMPLIED["distribution"]]
+        levels = {**levels, "distribution": "alone"}
     values = [(name, levels.get(name)) for name in names]
     return [
         value if isinstance(value, str) else f"{name} {canonical(value)}"

@@ -11,6 +11,7 @@ from .metrics import get
 from .tables import Tables
 
 NUMBERS = {2, 3, 4}
+MOST_ROWS = 40  # a screen; a table on the page can be searched
 
 
 def summary(tables: Tables) -> list[str]:
@@ -23,12 +24,17 @@ def summary(tables: Tables) -> list[str]:
     lines += [line[: text.WIDTH] for line in first.sentences(tables)]
     for title, rows in answers(tables):
         lines += ["", title]
+        if len(rows) > MOST_ROWS:
+            lines.append(f"{len(rows)} comparisons: they are on the page")
+            continue
         lines += text.table(("platform", "case", "change", "95 % interval", "trials", "verdict"),
                             rows, NUMBERS, wrap=True)  # fmt: skip
     if tables.comparisons.empty:
         lines += ["", *means(tables)]
     for found in scenarios.tables(tables):
-        lines += ["", found.title, *text.table(found.head, found.rows, found.numbers, wrap=True)]
+        rows, last = [row[: found.brief] for row in found.rows], found.brief
+        numbers = {column for column in found.numbers if column < last}
+        lines += ["", found.title, *text.table(found.head[:last], rows, numbers, wrap=True)]
     lines += ["", *ended(tables)]
     overhead = report_tables.overhead(tables.loaded)
     return [*lines, overhead] if overhead else lines

@@ -51,7 +51,10 @@ class Lab:
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1"}
         process = subprocess.Popen(
             [PLAYBOOK, *command],
-            **{"cwd": REPO, "env": environment, "stdout": subprocess.PIPE, "text": True},
+            cwd=REPO,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert process.stdout  # noqa: S101 - it was asked for
         for line in process.stdout:

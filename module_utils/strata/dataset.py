@@ -1,4 +1,4 @@
-"""Datasets: a folder of JPEGs or TFRecord shards, a manifest of checksums, and proof of both."""
+"""Datasets: a folder of files that a workload reads, a manifest of checksums, proof of both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from .errors import Refused
 from .identity import digest
 
 GENERATE_SECONDS = 3600.0
-PATTERNS = ("*/*.jpg", "*/*.jpeg", "*/*.JPEG", "*.tfrecord", "*-?????-of-?????")
+# Class folders of JPEGs, TFRecord shards, the IDX files of MNIST.
+PATTERNS = (
+    *("*/*.jpg", "*/*.jpeg", "*/*.JPEG", "*.tfrecord", "*-?????-of-?????"),
+    *("*-ubyte", "*-ubyte.gz"),
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ def listing(folder: Path) -> list[Path]:
     found = sorted({path for pattern in PATTERNS for path in folder.glob(pattern)})
     if not found:
         raise Refused(
-            "a dataset is a folder of class folders with JPEGs, or of TFRecord shards",
+            "a dataset is a folder of class folders with JPEGs, of TFRecord shards or of IDX files",
             example="/data/flowers/tulip/0001.jpg or /data/imagenet/train-00000-of-01024",
             given=f"{folder}{'' if folder.is_dir() else ' (there is no such folder)'}",
             then="give the folder with -e strata_dataset=FOLDER, or let one be generated",
