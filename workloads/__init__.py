@@ -7,6 +7,7 @@ marks what they share. Each gives
     COMMON               the names of the options that matter most
     estimate(o, cores)   seconds a trial may take, rough and pessimistic
     run(o, context)      the work itself; only this one may import more than the standard library
+    DISTRIBUTED          optional, True: several of it can work together, as context.place says
 
 Nothing here imports TensorFlow until `run`, so a controller without it can check an experiment.
 """

@@ -1,7 +1,8 @@
 """`python -m workloads NAME --config config.json --out DIR`.
 
 Exit 0: result.json and steps.jsonl are in DIR. Exit 2: what was given cannot be used.
-Exit 1: anything else, with the trace. The reason is the last line of stderr.
+Exit 75: a peer was not found, went away or failed. Exit 1: anything else, with the trace. The
+reason is the last line of stderr. `--config -` reads standard input.
 """
 
 import time
@@ -19,8 +20,18 @@ from typing import Any  # noqa: E402
 import workloads  # noqa: E402
 from workloads._options import BadInputError, nearest, refuse  # noqa: E402
 from workloads._output import Context, FailureError, StepLog  # noqa: E402
+from workloads._place import Place  # noqa: E402
+from workloads._told import Told  # noqa: E402
 
-CONFIG_KEYS = ("options", "data_dir", "cpus")
+DEFAULTS: dict[str, Any] = {
+    "options": {},
+    "data_dir": None,
+    "cpus": None,
+    "cluster": None,
+    "until_told": False,
+    "together": None,
+}
+STDIN = Path("-")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,13 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
     try:
-        _run(given.name, _read(given.config), given.out)
+        config = _read(given.config)
+        if config["together"] is not None:
+            from workloads import _together  # noqa: PLC0415  most trials have one process
+
+            return _together.run(given.name, config, given.out)
+        _run(given.name, config, given.out)
     except BadInputError as error:
         print(f"{given.name}: {error}", file=sys.stderr)
         return 2
     except FailureError as error:
         print(f"{given.name}: {error}", file=sys.stderr)
-        return 1
+        return error.status
     except Exception as error:
         traceback.print_exc()
         print(f"{given.name}: {type(error).__name__}: {_first_line(error)}", file=sys.stderr)
@@ -48,11 +64,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(name: str, config: dict[str, Any], out: Path) -> None:
     chosen = workloads.workload(name)
     options = chosen.Options.parse(config["options"])
+    place = None if config["cluster"] is None else Place.parse(config["cluster"])
+    if place is not None and not getattr(chosen, "DISTRIBUTED", False):
+        raise BadInputError(f"cluster: {name} runs alone only (example: cluster: null)")
+    told = Told(config["until_told"])
+    told.listen()
     out.mkdir(parents=True, exist_ok=True)
     (out / "result.json").unlink(missing_ok=True)  # an earlier result must not pass for this one
     data_dir = Path(config["data_dir"]) if config["data_dir"] else None
     with StepLog(out / "steps.jsonl") as steps:
-        context = Context(name, out, steps, data_dir, config["cpus"], marks={"process": PROCESS})
+        context = Context(
+            name,
+            out,
+            steps,
+            data_dir,
+            config["cpus"],
+            place,
+            told,
+            marks={"process": PROCESS},
+        )
         chosen.run(options, context)
     context.mark("end")
     context.write()
@@ -61,7 +91,8 @@ def _run(name: str, config: dict[str, Any], out: Path) -> None:
 def _read(path: Path) -> dict[str, Any]:
     """config.json with every key present; BadInputError where it is not what it must be."""
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        text = _from_parent() if path == STDIN else path.read_text(encoding="utf-8")
+        given = json.loads(text)
     except (OSError, ValueError) as error:
         raise BadInputError(
             f'config: must be a JSON file (example: {{"options": {{}}}}); given: {path}: {error}'
@@ -69,14 +100,22 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise refuse("config", "must be an object", '{"options": {}}', given)
     for key in given:
-        if key not in CONFIG_KEYS:
+        if key not in DEFAULTS:
             raise BadInputError(
-                f"config: unknown key{nearest(key, CONFIG_KEYS)}; "
-                f"known: {', '.join(CONFIG_KEYS)}; given: {key!r}"
+                f"config: unknown key{nearest(key, DEFAULTS)}; "
+                f"known: {', '.join(DEFAULTS)}; given: {key!r}"
             )
-    config: dict[str, Any] = {"options": {}, "data_dir": None, "cpus": None} | given
+    config: dict[str, Any] = DEFAULTS | given
     _check(config)
     return config
+
+
+def _from_parent() -> str:
+    """The configuration of a member of several; it ends with the process that holds them."""
+    from workloads import _together  # noqa: PLC0415
+
+    _together.end_with_parent()
+    return sys.stdin.read()
 
 
 def _check(config: dict[str, Any]) -> None:
@@ -87,6 +126,11 @@ def _check(config: dict[str, Any]) -> None:
     cpus = config["cpus"]
     if cpus is not None and (type(cpus) is not int or cpus < 1):
         raise refuse("cpus", "must be a whole number of CPUs, at least 1, or null", 4, cpus)
+    if not isinstance(config["until_told"], bool):
+        raise refuse("until_told", "must be true or false", "false", config["until_told"])
+    together = config["together"]
+    if together is not None and (not isinstance(together, list) or not together):
+        raise refuse("together", "must be a list of members, or null", "null", together)
 
 
 def _first_line(error: Exception) -> str:

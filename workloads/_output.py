@@ -8,7 +8,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+
+from workloads._place import Place
+from workloads._told import Told
 
 SCHEMA = 1
 FLUSH_S = 1.0
@@ -17,9 +20,11 @@ FLUSH_S = 1.0
 class FailureError(Exception):
     """The work cannot go on; the message is the one line that the user sees."""
 
+    status: ClassVar[int] = 1  # of the process
 
-# phase, step, worker, mono, wall, images, loss, input_s, compute_s, duration_s
-Step = tuple[str, int, int, float, float, int, float | None, float, float, float]
+
+# phase, step, worker, mono, wall, images, loss, input_s, compute_s, exchange_s, duration_s
+Step = tuple[str, int, int, float, float, int, float | None, float, float, float, float]
 
 
 class StepLog:
@@ -68,12 +73,15 @@ class StepLog:
 
 
 def _line(step: Step) -> str:
-    phase, number, worker, mono, wall, images, loss, input_s, compute_s, duration_s = step
+    phase, number, worker, mono, wall, images, loss, input_s, compute_s, exchange_s, duration_s = (
+        step
+    )
     return (
         f'{{"step": {number}, "phase": "{phase}", "worker": {worker}, "mono": {mono:.9f}, '
         f'"wall": {wall:.6f}, "images": {images}, '
         f'"loss": {"null" if loss is None else repr(loss)}, "input_s": {input_s:.9f}, '
-        f'"compute_s": {compute_s:.9f}, "duration_s": {duration_s:.9f}}}\n'
+        f'"compute_s": {compute_s:.9f}, "exchange_s": {exchange_s:.9f}, '
+        f'"duration_s": {duration_s:.9f}}}\n'
     )
 
 
@@ -86,10 +94,13 @@ class Context:
     steps: StepLog
     data_dir: Path | None = None
     cpus: int | None = None
+    place: Place | None = None  # among its peers; None: alone
+    told: Told = field(default_factory=Told)
     scalars: dict[str, dict[str, Any]] = field(default_factory=dict)
     marks: dict[str, float] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     flags: list[dict[str, str]] = field(default_factory=list)
+    cluster: dict[str, Any] | None = None
 
     def mark(self, name: str) -> float:
         """Marks an instant (s, CLOCK_MONOTONIC)."""
@@ -113,6 +124,7 @@ class Context:
             "marks": self.marks,
             "environment": self.environment,
             "flags": self.flags,
+            "cluster": self.cluster,
         }
         try:
             text = json.dumps(document, allow_nan=False, indent=1)

@@ -55,10 +55,12 @@ def run(options: Options, context: Context) -> None:
         _step(options, context, "warmup", number)
     begin = context.mark("warmup_end")
     _fail(options.fail)
-    for number in range(options.warmup_steps + 1, options.warmup_steps + options.steps + 1):
-        _step(options, context, "measured", number)
+    done = 0
+    while not context.told.said if context.told.awaited else done < options.steps:
+        done += 1
+        _step(options, context, "measured", options.warmup_steps + done)
     elapsed = context.mark("measured_end") - begin
-    context.scalar("rate", options.steps * options.work / elapsed, "hashes/s")
+    context.scalar("rate", done * options.work / elapsed, "hashes/s")
 
 
 def _step(options: Options, context: Context, phase: str, number: int) -> None:
@@ -67,7 +69,7 @@ def _step(options: Options, context: Context, phase: str, number: int) -> None:
     for _ in range(options.work):
         digest = hashlib.sha256(digest).digest()
     duration = time.monotonic() - begin
-    context.steps.add((phase, number, 0, begin, wall, 0, None, 0.0, duration, duration))
+    context.steps.add((phase, number, 0, begin, wall, 0, None, 0.0, duration, 0.0, duration))
 
 
 def _fail(kind: str) -> None:

@@ -11,7 +11,9 @@ train.py      the step, the loop, the result
 from workloads._output import Context
 from workloads.tf_image_classification.options import COMMON, Options, estimate
 
-__all__ = ["COMMON", "Options", "estimate", "run"]
+__all__ = ["COMMON", "DISTRIBUTED", "Options", "estimate", "run"]
+
+DISTRIBUTED = True
 
 
 def run(options: Options, context: Context) -> None:

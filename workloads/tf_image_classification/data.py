@@ -1,6 +1,7 @@
 """Batches: synthetic ones that cost nothing, and JPEGs read and decoded while training.
 
-A data set smaller than needed repeats. Order and augmentation follow from the seed alone.
+A data set smaller than needed repeats. Order and augmentation follow from the seed alone. Of n
+workers each reads every n-th record of the one order, so that they see different ones.
 The parallel map has as many threads as the trial has CPUs, in a pool of its own: tf.data's
 tuner would still be searching during the warm-up and make a step depend on how long it has run.
 """
@@ -25,28 +26,31 @@ CROP_RATIO = (3 / 4, 4 / 3)
 ERRORS = (tf.errors.InvalidArgumentError, tf.errors.DataLossError, tf.errors.NotFoundError)
 
 
-def synthetic(options: Options) -> Iterator[Batch]:
-    """One seeded batch, resident where the model is, again and again."""
+def synthetic(options: Options, worker: int = 0) -> Iterator[Batch]:
+    """One seeded batch of each worker, resident where the model is, again and again."""
     size = options.image_size
     with tf.device(f"/{options.device}:0"):
         images = tf.random.stateless_uniform(
-            [options.batch_size, size, size, 3], [options.seed, 1], -1.0, 1.0
+            [options.batch_size, size, size, 3], [options.seed, 1 + 2 * worker], -1.0, 1.0
         )
         labels = tf.random.stateless_uniform(
-            [options.batch_size], [options.seed, 2], 0, options.classes, tf.int32
+            [options.batch_size], [options.seed, 2 + 2 * worker], 0, options.classes, tf.int32
         )
     return itertools.repeat((images, labels))
 
 
-def real(options: Options, folder: Folder, threads: int) -> Any:
-    """The endless tf.data.Dataset of training batches."""
-    records = _shard_records(options, folder) if folder.shards else _file_records(options, folder)
+def real(options: Options, folder: Folder, threads: int, worker: int = 0, workers: int = 1) -> Any:
+    """The endless tf.data.Dataset of one worker's training batches."""
+    of = _shard_records if folder.shards else _file_records
+    records = of(options, folder, worker, workers)
     read = tf.identity if folder.shards else tf.io.read_file
     examples = (
         records.repeat()
         .enumerate()
         .map(
-            lambda number, record: _example(options, number, read(record[0]), record[1]),
+            lambda number, record: _example(
+                options, number * workers + worker, read(record[0]), record[1]
+            ),
             num_parallel_calls=threads,
             deterministic=True,
         )
@@ -61,19 +65,25 @@ def real(options: Options, folder: Folder, threads: int) -> Any:
     return batches.with_options(settings)
 
 
-def _file_records(options: Options, folder: Folder) -> Any:
+def _file_records(options: Options, folder: Folder, worker: int, workers: int) -> Any:
     """(path, label) of a class folder; the files are read by the parallel map."""
     files = tf.data.Dataset.from_tensor_slices((list(folder.files), list(folder.labels)))
-    return files.shuffle(len(folder.files), seed=options.seed)
+    files = files.shuffle(len(folder.files), seed=options.seed)
+    return files.shard(workers, worker) if workers > 1 else files
 
 
-def _shard_records(options: Options, folder: Folder) -> Any:
-    """(JPEG, label) of TFRecord shards; labels from 0."""
+def _shard_records(options: Options, folder: Folder, worker: int, workers: int) -> Any:
+    """(JPEG, label) of TFRecord shards; labels from 0. Workers share files if there are enough."""
     shards = tf.data.Dataset.from_tensor_slices(list(folder.files))
     shards = shards.shuffle(len(folder.files), seed=options.seed)
+    by_file = len(folder.files) >= workers
+    if workers > 1 and by_file:
+        shards = shards.shard(workers, worker)
     records = shards.interleave(
         tf.data.TFRecordDataset, cycle_length=min(INTERLEAVE, len(folder.files))
     )
+    if workers > 1 and not by_file:
+        records = records.shard(workers, worker)
 
     def parse(record: Any) -> tuple[Any, Any]:
         found = tf.io.parse_single_example(

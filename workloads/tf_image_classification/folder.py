@@ -55,6 +55,15 @@ def _jpegs(folder: Path) -> list[str]:
     return sorted(str(p) for p in folder.iterdir() if p.suffix.lower() in JPEG)
 
 
+def check_share(folder: Folder, workers: int) -> None:
+    """Refuses a folder that has no image for each worker."""
+    if not folder.shards and len(folder.files) < workers:
+        raise BadInputError(
+            f"data_dir: needs an image for each worker (example: {workers} images); "
+            f"given: {len(folder.files)} in {folder.path}"
+        )
+
+
 def explain(folder: Folder, error: Exception) -> BadInputError:
     """What is wrong with the data, by name where a file shows it."""
     broken = [] if folder.shards else list(itertools.islice(_broken(folder.files), NAMED))

@@ -17,12 +17,16 @@ MOMENTUM = 0.9
 
 def build(options: Options) -> Any:
     """The optimizer of the options."""
-    rate = options.learning_rate
-    if options.optimizer == "adam":
+    return make(options.optimizer, options.learning_rate)
+
+
+def make(kind: str, rate: float) -> Any:
+    """An optimizer by its name; `momentum` is SGD with it."""
+    if kind == "adam":
         return FusedAdam(rate)
-    if options.optimizer == "rmsprop":
+    if kind == "rmsprop":
         return keras.optimizers.RMSprop(rate)
-    return FusedSGD(rate, momentum=MOMENTUM if options.optimizer == "momentum" else 0.0)
+    return FusedSGD(rate, momentum=MOMENTUM if kind == "momentum" else 0.0)
 
 
 class FusedSGD(keras.optimizers.SGD):  # type: ignore[misc]  # Keras is untyped

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from workloads import _cluster
 from workloads._options import BadInputError
 from workloads._output import Context, FailureError, StepLog
 from workloads.tf_image_classification import folder
@@ -37,26 +38,47 @@ def run(options: Options, context: Context) -> None:
     # What is missing is said before the seconds that TensorFlow's import takes.
     found = folder.find(context.data_dir, options.classes) if options.data == "real" else None
     prepare(options)
+    with _cluster.joined(context, options) as team:
+        from workloads.tf_image_classification import optimizers, runtime  # noqa: PLC0415
+
+        runtime.configure(options, context.cpus)
+        context.environment.update(runtime.environment(options, context.cpus))
+        context.mark("imported")
+        if isinstance(team, _cluster.Team) and team.serves:
+            _cluster.serve(team, context, lambda: optimizers.build(options))
+        else:
+            _work(options, context, team, found)
+
+
+def _work(
+    options: Options, context: Context, team: _cluster.Alone, found: folder.Folder | None
+) -> None:
+    """A worker's trial, with or without peers."""
     from workloads.tf_image_classification import data, runtime  # noqa: PLC0415
 
-    runtime.configure(options, context.cpus)
-    context.environment.update(runtime.environment(options, context.cpus))
-    context.mark("imported")
-    model, step = build(options)
+    if found is not None:
+        folder.check_share(found, team.workers)
     threads = runtime.cores(context.cpus)
+    if isinstance(team, _cluster.Team):
+        model, step = build_shared(options, context, team)
+    else:
+        model, step = build(options)
     loop = Loop(
         options,
         context.steps,
         step,
-        data.synthetic(options) if found is None else iter(data.real(options, found, threads)),
+        data.synthetic(options, team.index)
+        if found is None
+        else iter(data.real(options, found, threads, team.index, team.workers)),
+        team=team,
     )
     context.mark("built")
     try:
         cpu = measure(loop, options, context)
-        context.scalar(
-            "images_per_cpu_second", options.steps * options.batch_size / cpu, "images/s"
-        )
+        images = len(loop.durations) * options.batch_size
+        context.scalar("images_per_cpu_second", images / cpu, "images/s")
         throughput = summarise(loop, model, options, context)
+        team.finish(context)
         probe(loop, options, context, throughput)
     except data.ERRORS as error:
         if found is None:
@@ -73,24 +95,58 @@ def build(options: Options) -> tuple[Any, Callable[..., Any]]:
     """The model and one compiled training step: (images, labels) -> loss."""
     import tensorflow as tf  # noqa: PLC0415
 
+    model, optimizer = _build(options)
+
+    def step(images: Any, labels: Any) -> Any:
+        loss, gradients = _differentiate(model, images, labels)
+        optimizer.apply(gradients, model.trainable_variables)
+        return loss
+
+    # autograph=False: Keras layers need no conversion, and tracing is faster.
+    return model, tf.function(step, jit_compile=options.xla, autograph=False)
+
+
+def build_shared(
+    options: Options, context: Context, team: _cluster.Team
+) -> tuple[Any, Callable[..., Any]]:
+    """The model and a step that exchanges its gradients with the other workers."""
+    import tensorflow as tf  # noqa: PLC0415
+
+    model, optimizer = _build(options)
+    for variable in model.non_trainable_variables:
+        if "seed_generator_state" in variable.path:  # each worker drops other units
+            variable.assign(variable + team.index)
+
+    def gradients(images: Any, labels: Any) -> Any:
+        loss, found = _differentiate(model, images, labels)
+        return loss, [tf.cast(gradient, tf.float32) for gradient in found]
+
+    compiled = tf.function(gradients, jit_compile=options.xla, autograph=False)
+    return model, _cluster.Exchange(team, context, compiled, model.trainable_variables, optimizer)
+
+
+def _build(options: Options) -> tuple[Any, Any]:
+    """Model and optimizer, with all their variables."""
+    import tensorflow as tf  # noqa: PLC0415
+
     from workloads.tf_image_classification import models, optimizers  # noqa: PLC0415
 
     with tf.device(f"/{options.device}:0"):
         model = models.build(options)
         optimizer = optimizers.build(options)
         optimizer.build(model.trainable_variables)
+    return model, optimizer
 
-    def step(images: Any, labels: Any) -> Any:
-        with tf.GradientTape() as tape:
-            logits = tf.cast(model(images, training=True), tf.float32)
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            loss = tf.reduce_mean(losses)
-        variables = model.trainable_variables
-        optimizer.apply(tape.gradient(loss, variables), variables)
-        return loss
 
-    # autograph=False: Keras layers need no conversion, and tracing is faster.
-    return model, tf.function(step, jit_compile=options.xla, autograph=False)
+def _differentiate(model: Any, images: Any, labels: Any) -> tuple[Any, Any]:
+    """Loss and gradients, while tracing."""
+    import tensorflow as tf  # noqa: PLC0415
+
+    with tf.GradientTape() as tape:
+        logits = tf.cast(model(images, training=True), tf.float32)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        loss = tf.reduce_mean(losses)
+    return loss, tape.gradient(loss, model.trainable_variables)
 
 
 @dataclass
@@ -101,12 +157,16 @@ class Loop:
     log: StepLog
     step: Callable[..., Any]
     batches: Iterator[Any]
-    worker: int = 0
     number: int = 0
-    inputs: list[float] = field(default_factory=list)  # s, of the last `take`
-    durations: list[float] = field(default_factory=list)  # s, of the last `take`
+    team: _cluster.Alone = field(default_factory=_cluster.Alone)
+    inputs: list[float] = field(default_factory=list)  # s, since `clear`
+    durations: list[float] = field(default_factory=list)  # s, since `clear`
     first_loss: float | None = None
     loss: float = math.nan
+
+    def clear(self) -> None:
+        """Forgets the times so far."""
+        self.inputs, self.durations = [], []
 
     def take(self, count: int, phase: str) -> None:
         """Trains that many steps; FailureError on a loss that is not a finite number."""
@@ -117,9 +177,9 @@ class Loop:
             time.monotonic,
             time.time,
         )
-        worker, images, number, loss = self.worker, self.options.batch_size, self.number, self.loss
-        inputs: list[float] = []
-        durations: list[float] = []
+        team, images, number, loss = self.team, self.options.batch_size, self.number, self.loss
+        worker = team.index
+        inputs, durations = self.inputs, self.durations
         for number in range(self.number + 1, self.number + count + 1):
             wall, begin = wall_clock(), clock()
             batch = next(batches)
@@ -134,6 +194,7 @@ class Loop:
                 )
             inputs.append(ready - begin)
             durations.append(end - begin)
+            exchange = team.took
             add(
                 (
                     phase,
@@ -144,27 +205,38 @@ class Loop:
                     images,
                     loss,
                     ready - begin,
-                    end - ready,
+                    end - ready - exchange,
+                    exchange,
                     end - begin,
                 )
             )
             if self.first_loss is None:
                 self.first_loss = loss
-        self.number, self.loss, self.inputs, self.durations = number, loss, inputs, durations
+        self.number, self.loss = number, loss
 
 
 def measure(loop: Loop, options: Options, context: Context) -> float:
     """First step, warm-up, measured window, with their marks; CPU seconds of the window."""
+    team = loop.team
     context.mark("first_step_begin")
     loop.take(1, "warmup")
     context.mark("first_step_end")
     gc.freeze()  # Keras and the trace left a million objects: no collection walks them from here
+    team.meet("first step", workers_only=True)
     loop.take(options.warmup_steps - 1, "warmup")
+    loop.clear()
+    team.begin_window()
     context.mark("warmup_end")
     used = time.process_time()
-    loop.take(options.steps, "measured")
+    if context.told.awaited:
+        loop.take(1, "measured")
+        while not team.ends(context.told):
+            loop.take(1, "measured")
+    else:
+        loop.take(options.steps, "measured")
     used = time.process_time() - used
     context.mark("measured_end")
+    team.end_window()
     return used
 
 
@@ -173,7 +245,7 @@ def summarise(loop: Loop, model: Any, options: Options, context: Context) -> flo
     from workloads.tf_image_classification import flops, models  # noqa: PLC0415
 
     window = context.marks["measured_end"] - context.marks["warmup_end"]
-    throughput = options.steps * options.batch_size / window
+    throughput = len(loop.durations) * options.batch_size / window
     work = flops.training(model)
     context.scalar("throughput", throughput, "images/s")
     context.scalar("step_median", statistics.median(loop.durations), "s")
@@ -193,11 +265,17 @@ def summarise(loop: Loop, model: Any, options: Options, context: Context) -> flo
 
 
 def probe(loop: Loop, options: Options, context: Context, throughput: float) -> None:
-    """What the input alone and the cores alone can do; its time is no part of `elapsed`."""
+    """What the input alone and the cores alone can do; its time is no part of `elapsed`.
+
+    Of a cluster only the chief does it, and when all have ended.
+    """
     from workloads.tf_image_classification import data, probe  # noqa: PLC0415
 
     context.mark("probe_begin")
-    if options.probe and options.data == "real":
+    if not (options.probe and loop.team.chief):
+        context.mark("probe_end")
+        return
+    if options.data == "real":
         capacity = probe.input_capacity(loop.batches, options.batch_size, data.PREFETCH)
         context.scalar("decode_capacity", capacity, "images/s")
         if capacity < INPUT_MARGIN * throughput:
@@ -206,7 +284,6 @@ def probe(loop: Loop, options: Options, context: Context, throughput: float) -> 
                 f"the input alone delivers {capacity:.0f} images/s, less "
                 f"than {INPUT_MARGIN} times the {throughput:.0f} trained",
             )
-    if options.probe:
-        loop.batches = iter(())  # ends the pipeline's threads
-        context.scalar("matmul_flops", probe.matmul_flops(options.device, options.dtype), "FLOP/s")
+    loop.batches = iter(())  # ends the pipeline's threads
+    context.scalar("matmul_flops", probe.matmul_flops(options.device, options.dtype), "FLOP/s")
     context.mark("probe_end")

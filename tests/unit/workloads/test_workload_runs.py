@@ -114,6 +114,7 @@ def test_training_keeps_the_contract(tmp_path: Path) -> None:
             "loss",
             "input_s",
             "compute_s",
+            "exchange_s",
             "duration_s",
         }
         for r in rows

@@ -1,0 +1,184 @@
+"""The rehearsal lab as tests use it: commands on its nodes, runs on it, what must not be left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import EXPERIMENTS, REPO, environment
+
+NAME = "tests"
+SUBNET = "10.201.9.0/24"
+PATIENCE_S = 240.0
+
+# What a node has of Strata's at rest, a line each; nothing of it may be there after a run.
+AUDIT = """
+docker ps --all --quiet --filter label=strata.trial | sed 's/^/container /'
+docker network ls --quiet --filter label=strata.trial | sed 's/^/network /'
+pgrep --full --list-full -- '[-]m workloads' | sed 's/^/process /'
+for base in $(cut -d: -f3 /proc/1/cgroup | sort -u); do
+  find /sys/fs/cgroup/*"${base%/init.scope}"/strata -mindepth 1 -type d 2>/dev/null
+done | sed 's/^/group /'
+grep -o '/var/lib/strata/[^ ]*' /proc/mounts | sed 's/^/mount /'
+ls /var/lib/strata/trials 2>/dev/null | sed 's/^/folder /'
+cat /run/strata/lease.json 2>/dev/null | sed 's/^/lease /'
+iptables-save | grep -v -e '^[#:]' -e 127.0.0.11 | sed 's/^/rule /'
+"""
+
+
+@dataclass
+class Lab:
+    """A lab that is up. `inventory` is its folder, `nodes` the names of its hosts."""
+
+    inventory: Path
+    nodes: list[str]
+    rules: dict[str, set[str]]
+
+    def shell(self, node: str, script: str, check: bool = True) -> str:
+        """Run a script on a node, as root, past SSH; its output."""
+        command = ["docker", "exec", container(node), "/bin/sh", "-c", script]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0 or not check, f"{script}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def left(self) -> dict[str, list[str]]:
+        """What Strata has left on each node that answers; rules that were there before are none."""
+        found = {}
+        for node in self.nodes:
+            lines = self.shell(node, AUDIT, check=False).splitlines()
+            found[node] = [line for line in lines if line not in self.rules.get(node, set())]
+        return {node: lines for node, lines in found.items() if lines}
+
+    def note_rules(self) -> None:
+        """Take the packet filter's rules for given: Docker's own."""
+        for node in self.nodes:
+            lines = self.shell(node, AUDIT, check=False).splitlines()
+            self.rules[node] = {line for line in lines if line.startswith("rule ")}
+
+    def command(self, experiment: str, results: Path, *more: str) -> list[str]:
+        path = f"-estrata_experiment={EXPERIMENTS}/{experiment}.yml"
+        return ["ansible-playbook", "site.yml", "-i", str(self.inventory), path,
+                f"-estrata_results={results}", *more]  # fmt: skip
+
+    def site(
+        self, experiment: str, results: Path, *more: str, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run site.yml on the lab to its end."""
+        done = subprocess.run(
+            self.command(experiment, results, *more),
+            **{"cwd": REPO, "env": environment(), "capture_output": True, "text": True},
+            check=False,
+            timeout=900,
+        )
+        if check:
+            assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+        return done
+
+    def begin(self, experiment: str, results: Path, *more: str) -> Running:
+        """Run site.yml on the lab in the background."""
+        log = results.parent / f"{results.name}.{time.monotonic_ns()}.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                self.command(experiment, results, *more),
+                **{"cwd": REPO, "env": environment(), "stdout": out, "stderr": out},
+                start_new_session=True,
+            )
+        return Running(process, log, results)
+
+
+@dataclass
+class Running:
+    """A site.yml under way."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    results: Path
+
+    def until(self, seen: Callable[[], Any], what: str) -> None:
+        """Wait until something is seen; fail when the run ends first."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not seen():
+            assert self.process.poll() is None, f"ended before {what}: {self.text()[-3000:]}"
+            assert time.monotonic() < deadline, f"no {what}: {self.text()[-3000:]}"
+            time.sleep(0.02)
+
+    def until_said(self, words: str) -> None:
+        self.until(lambda: words in self.text(), words)
+
+    def until_trial(self, on: str = "", count: int = 0) -> dict[str, Any]:
+        """Wait until a trial has run for a second, on a certain host if named; its slot."""
+        found: dict[str, Any] = {}
+
+        def under_way() -> bool:
+            events = journal(self.results)
+            done = sum(event["event"] == "slot_finished" for event in events)
+            if not events or events[-1]["event"] != "slot_started" or done < count:
+                return False
+            found.update(slot_of(self.results, events[-1]["slot"]))
+            return not on or on in found["hosts"]
+
+        self.until(under_way, "a trial under way")
+        time.sleep(1.5)
+        return found
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """kill -9 of the controller and all that it has started."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> int:
+        """Wait for its end; its exit status."""
+        return self.process.wait(PATIENCE_S)
+
+
+def container(node: str) -> str:
+    return f"rehearsal-{NAME}-{node}"
+
+
+def folder(results: Path) -> Path | None:
+    found = sorted(path.parent for path in results.glob("*/run.json"))
+    return found[-1] if found else None
+
+
+def journal(results: Path) -> list[dict[str, Any]]:
+    """The whole events of the newest run."""
+    run = folder(results)
+    path = run / "journal.jsonl" if run else None
+    lines = path.read_text().splitlines() if path and path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def slot_of(results: Path, name: str) -> dict[str, Any]:
+    run = folder(results)
+    assert run
+    slots = json.loads((run / "plan.json").read_text())["slots"]
+    return next(slot for slot in slots if slot["slot"] == name)
+
+
+def records(results: Path) -> dict[str, dict[str, Any]]:
+    """Every record by the name of its folder."""
+    paths = results.glob("*/trials/[!.]*/record.json")
+    return {path.parent.name: json.loads(path.read_text()) for path in paths}
+
+
+def cells(results: Path) -> set[tuple[str, int]]:
+    """Cells and repetitions that ended well."""
+    good = [record for record in records(results).values() if record["status"] == "ok"]
+    return {(record["cell"], record["repetition"]) for record in good}
+
+
+def planned(results: Path) -> set[tuple[str, int]]:
+    run = folder(results)
+    assert run
+    slots = json.loads((run / "plan.json").read_text())["slots"]
+    return {(trial["cell"], trial["repetition"]) for slot in slots for trial in slot["trials"]}

@@ -1,0 +1,193 @@
+"""What may happen to a lab while it runs, each for real: nothing that was measured is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import rehearse
+from .lab import Lab, cells, container, folder, journal, planned, records
+
+pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
+CAUSES = ["host_lost", "runtime_lost", "start", "exit", "output", "peer"]
+AGAIN = "-e" + json.dumps({"strata_retry": CAUSES})
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(lab: Lab) -> Iterator[None]:
+    yield
+    assert lab.left() == {}
+
+
+def whole(results: Path) -> bool:
+    """Every trial of the plan has ended well, and the run is closed."""
+    return cells(results) == planned(results) and journal(results)[-1]["event"] == "closed"
+
+
+def only(results: Path) -> dict[str, str]:
+    """The causes of those that did not end well, by folder."""
+    return {name: r["reason"]["cause"] for name, r in records(results).items() if r["reason"]}
+
+
+def test_the_controller_is_killed_at_every_stage(lab: Lab, results: Path) -> None:
+    kept = {}
+    for stage in ("provision", "deploy", "trial", "between"):
+        running = lab.begin("faults", results)
+        if stage == "provision":
+            running.until_said("PLAY [Make the hosts exist]")
+        elif stage == "deploy":
+            running.until_said("PLAY [Hold the same image everywhere]")
+        elif stage == "trial":
+            running.until_trial(count=1)
+        else:
+            seen = len(records(results))
+            running.until(lambda seen=seen: len(records(results)) > seen, "a record")
+        running.kill()
+        now = records(results)
+        assert {name: now[name] for name in kept} == kept, "a record was lost or changed"
+        kept = now
+    lab.site("faults", results)
+    now = records(results)
+    assert {name: now[name] for name in kept} == kept
+    assert whole(results) and len(now) == len(planned(results))
+
+
+def test_a_node_is_powered_off_and_on_again(lab: Lab, results: Path) -> None:
+    running = lab.begin("faults", results)
+    slot = running.until_trial(on="node2")
+    subprocess.run(["docker", "kill", container("node2")], check=True, capture_output=True)
+    try:
+        assert running.end() != 0
+        assert "No longer reachable: node2" in running.text()
+        lost = records(results)[slot["trials"][0]["trial"]]
+        assert lost["reason"]["cause"] == "host_lost"
+        assert "node2" in lost["reason"]["message"]
+        refused = lab.site("faults", results, check=False)
+        assert refused.returncode != 0
+        assert "node2" in refused.stdout.split("UNREACHABLE")[1]
+    finally:
+        rehearse(lab.inventory)
+    lab.site("faults", results, AGAIN)
+    assert whole(results)
+    assert only(results) == {lost["trial"]: "host_lost"}
+
+
+def test_two_nodes_lose_each_other(lab: Lab, results: Path) -> None:
+    running = lab.begin("peers", results)
+    running.until_trial()
+    time.sleep(8)
+    other = lab.shell("node2", "hostname -I").split()[0]
+    rules = (f"INPUT -s {other} -j DROP", f"OUTPUT -d {other} -j DROP")
+    lab.shell("node1", " && ".join(f"iptables -I {rule}" for rule in rules))
+    try:
+        running.end()
+    finally:
+        lab.shell("node1", " && ".join(f"iptables -D {rule}" for rule in rules))
+    (record,) = records(results).values()
+    assert record["reason"]["cause"] == "peer", record["reason"]
+    assert record["clock"]["finished"] - record["clock"]["launched"] < 60
+    lab.site("peers", results, AGAIN)
+    assert whole(results)
+
+
+def test_a_worker_is_stopped(lab: Lab, results: Path) -> None:
+    running = lab.begin("peers", results, "-estrata_slice=hung")
+    running.until_trial()
+    time.sleep(8)
+    lab.shell("node2", "pkill -STOP --full -- '[-]m workloads'")
+    assert running.end() == 0
+    (record,) = records(results).values()
+    assert record["reason"]["cause"] == "timeout"
+    stopped = next(m for m in record["members"] if m["host"] == "node2")
+    assert "File " in stopped["reason"]["message"], "its stack is on the record"
+    assert {m["status"] for m in record["members"]} == {"failed"}
+
+
+def test_the_disk_of_the_results_is_full(lab: Lab, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)], check=True)
+    try:
+        failed = lab.site("faults", disk, check=False)
+        assert failed.returncode != 0
+        assert "the results folder cannot be written" in failed.stdout
+        assert "No space left on device" in failed.stdout
+        kept = records(disk)
+        subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
+        lab.site("faults", disk)
+        now = records(disk)
+        assert {name: now[name] for name in kept} == kept
+        assert whole(disk)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_the_disk_of_a_node_is_full(lab: Lab, results: Path) -> None:
+    trials = "/var/lib/strata/trials"
+    lab.shell("node1", f"mkdir -p {trials} && mount -t tmpfs -o size=4k tmpfs {trials}")
+    try:
+        lab.site("faults", results)
+    finally:
+        lab.shell("node1", f"umount {trials}")
+    failed = {name: r for name, r in records(results).items() if r["status"] == "failed"}
+    assert failed and all(r["hosts"] == ["node1"] for r in failed.values())
+    assert all("No space left" in r["reason"]["message"] for r in failed.values())
+    run = folder(results)
+    assert run
+    lab.site("faults", results, AGAIN, f"-estrata_run={run.name}")
+    assert whole(results)
+
+
+def test_the_engine_is_restarted(lab: Lab, results: Path) -> None:
+    running = lab.begin("faults", results, AGAIN)
+    for _ in range(8):
+        slot = running.until_trial()
+        if slot["trials"][0]["levels"]["runtime"] == "docker":
+            break
+        done = len(records(results))
+        running.until(lambda done=done: len(records(results)) > done, "the next trial")
+    lab.shell(slot["hosts"][0], "systemctl restart docker")
+    assert running.end() == 0
+    assert only(results) == {slot["trials"][0]["trial"]: "runtime_lost"}
+    assert whole(results)
+
+
+def test_a_second_run_is_refused(lab: Lab, results: Path, tmp_path: Path) -> None:
+    running = lab.begin("faults", results)
+    running.until_trial()
+    refused = lab.site("spin", tmp_path / "other", check=False)
+    assert refused.returncode != 0
+    run = folder(results)
+    assert run and f"given: run {run.name}" in refused.stdout
+    assert running.end() == 0
+    assert whole(results)
+
+
+def test_clocks_an_hour_apart(lab: Lab, results: Path) -> None:
+    lab.shell("node2", "(apt-get -qq update && apt-get -qq install -y libfaketime) >/dev/null")
+    ahead = "/usr/local/bin/python-ahead"
+    script = (
+        "#!/bin/sh\nexport LD_PRELOAD=$(find /usr/lib -name libfaketime.so.1) FAKETIME=+1h "
+        'FAKETIME_DONT_FAKE_MONOTONIC=1\nexec /usr/bin/python3 "$@"\n'
+    )
+    lab.shell("node2", f"cat > {ahead} <<'X'\n{script}X\nchmod +x {ahead}")
+    inventory = lab.inventory / "clock.yml"
+    inventory.write_text(f"all: {{hosts: {{node2: {{ansible_python_interpreter: {ahead}}}}}}}\n")
+    try:
+        lab.site("faults", results)
+        lab.site("peers", results)
+    finally:
+        inventory.unlink()
+    assert all(record["status"] == "ok" for record in records(results).values())
+    (distributed,) = [r for r in records(results).values() if r["members"]]
+    assert distributed["metrics"]["skew"]["value"] < 1.0

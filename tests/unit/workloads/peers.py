@@ -1,0 +1,100 @@
+"""Clusters of real processes on loopback, for tests."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}
+KEY = "5a" * 16
+
+
+def ports(count: int) -> list[int]:
+    """Free ports."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    found = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return found
+
+
+def clusters(mode: str, workers: int, servers: int = 0, **changes: Any) -> list[dict[str, Any]]:
+    """The key `cluster` of each member, workers first."""
+    free = ports(workers + servers)
+    addresses = [f"127.0.0.1:{port}" for port in free]
+    return [
+        {
+            "mode": mode,
+            "role": "worker" if number < workers else "server",
+            "index": number if number < workers else number - workers,
+            "workers": addresses[:workers],
+            "servers": addresses[workers:],
+            "listen": port,
+            "key": KEY,
+            "find_s": 30,
+            "silent_s": 5,
+        }
+        | changes
+        for number, port in enumerate(free)
+    ]
+
+
+class Process:
+    """One workload process."""
+
+    def __init__(self, name: str, folder: Path, options: dict[str, Any], **config: Any) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.out = folder / "out"
+        path = folder / "config.json"
+        path.write_text(json.dumps({"options": options} | config))
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "workloads",
+                name,
+                "--config",
+                str(path),
+                "--out",
+                str(self.out),
+            ],
+            env=ENVIRONMENT,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self, seconds: float = 90.0) -> tuple[int, str]:
+        """Status and the last line of stderr."""
+        try:
+            _, said = self.process.communicate(timeout=seconds)
+        finally:
+            self.process.kill()
+        return self.process.returncode, (said.strip().splitlines() or [""])[-1]
+
+    def well(self) -> "Process":
+        """Asserts that it ends well."""
+        status, said = self.end()
+        assert status == 0, said
+        return self
+
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.out / "result.json").read_text())
+        return found
+
+    def steps(self, phase: str = "measured") -> list[dict[str, Any]]:
+        rows = [json.loads(line) for line in (self.out / "steps.jsonl").read_text().splitlines()]
+        return [row for row in rows if row["phase"] == phase]
+
+
+def start(
+    name: str, folder: Path, options: dict[str, Any], told: list[dict[str, Any]], **config: Any
+) -> list[Process]:
+    """All members of a cluster."""
+    return [
+        Process(name, folder / str(number), options, cluster=cluster, cpus=1, **config)
+        for number, cluster in enumerate(told)
+    ]

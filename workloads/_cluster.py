@@ -1,0 +1,487 @@
+"""What a training loop needs of its peers: to meet them, and to train together with them.
+
+    with joined(context) as team:            Alone, or a Team
+        team.meet("begin")                   all are here
+        step = team.step(gradients, ...)     (batch) -> loss, exchange included
+        team.finish(context)                 all are done; clocks once more
+
+Every process has a link to the chief (worker 0), over which they meet; a failure goes the same
+way, so that everyone names the member that failed first and not the neighbour that followed it.
+"""
+
+import hashlib
+import select
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from workloads._options import Options
+from workloads._output import Context, FailureError
+from workloads._place import Place
+from workloads._told import Told
+from workloads._wire import AbortedError, Link, Links, PeerError, find, wait_for
+
+if TYPE_CHECKING:
+    from workloads._servers import Vector
+
+PINGS = 20
+REASON_S = 1.0  # how long to wait for the first cause of a failure, once it is noticed
+
+
+class Alone:
+    """A worker without peers: nothing to meet, nothing to exchange."""
+
+    index = 0
+    workers = 1
+    took = 0.0  # s, exchange of the last step
+    chief = True
+    serves = False
+
+    def meet(self, name: str, value: Any = None, workers_only: bool = False) -> dict[str, Any]:
+        """Waits until all members are here; what each of them says, by its name."""
+        del name, workers_only
+        return {"worker 0": value}
+
+    def begin_window(self) -> None:
+        """The measured window begins: times and bytes count from here."""
+
+    def end_window(self) -> None:
+        """The measured window is over."""
+
+    @property
+    def global_steps(self) -> int | None:
+        """Gradients of all workers since the begin, where only a server can count them."""
+        return None
+
+    def ends(self, told: Told) -> bool:
+        """Whether the last step was the last: all workers of synchronous steps end together."""
+        return told.said
+
+    def finish(self, context: Context) -> None:
+        """All are done with the measured window."""
+
+
+class Team(Alone):
+    """This process among its peers."""
+
+    def __init__(self, place: Place) -> None:
+        """Finds all peers; PeerError naming those who are not there."""
+        self.place = place
+        self.index, self.workers = place.me.index, len(place.workers)
+        self.chief, self.serves = place.me == place.chief, place.me.role == "server"
+        self.links: Links = find(place)
+        self.control = {link.peer.name: link for link in self.links.of("control")}
+        self.data = self.links.of("data")
+        self.exchange: Exchange | None = None
+        self._clocks: list[tuple[float, float]] = []  # offset, half the round trip
+        self.goodput: float | None = None
+        self.goodput_alone: float | None = None
+        self.window: tuple[int, int, int, int] | None = None
+
+    def ring(self) -> tuple[Link, Link] | None:
+        """Links onward and from behind."""
+        if self.place.mode != "ring" or self.workers == 1:
+            return None
+        return next(v for k, v in self.links.opened.items() if k[0] == "ring"), next(
+            v for k, v in self.links.accepted.items() if k[0] == "ring"
+        )
+
+    def meet(self, name: str, value: Any = None, workers_only: bool = False) -> dict[str, Any]:
+        """All members, or the workers only, say something and learn what the others said."""
+        mine = self.place.me.name
+        if not self.chief:
+            link = self.control[self.place.chief.name]
+            link.tell({"at": name, "value": value})
+            return dict(self._heard(link, name)["values"])
+        present = self.place.workers if workers_only else self.place.members
+        waiting = {member.name: self.control[member.name] for member in present[1:]}
+        links, values = list(waiting.values()), {mine: value}
+        while waiting:
+            ready = wait_for(waiting.values(), select.POLLIN)
+            for who, link in list(waiting.items()):
+                if link.fd in ready:
+                    values[who] = self._heard(link, name)["value"]
+                    del waiting[who]
+        for link in links:
+            link.tell({"at": name, "values": values})
+        return values
+
+    def _heard(self, link: Link, name: str) -> dict[str, Any]:
+        message = link.hear()
+        if message.get("at") != name:
+            raise PeerError(f"{link.peer} is at {message.get('at')!r}, this process at {name!r}")
+        return message
+
+    def agree(self, name: str, value: Any) -> None:
+        """All must say the same; FailureError naming one that differs from the chief."""
+        values = self.meet(name, value)
+        for who, said in values.items():
+            if said != values[self.place.chief.name]:
+                raise FailureError(
+                    f"{name}: must be the same in all members; {who} has {said!r}, "
+                    f"{self.place.chief.name} has {values[self.place.chief.name]!r}"
+                )
+
+    def synchronise(self) -> None:
+        """Estimates the offset of this clock to the chief's, as NTP does, by the fastest of 20."""
+        if self.chief:
+            for link in self.control.values():
+                for _ in range(PINGS):
+                    link.hear()
+                    link.tell({"clock": time.monotonic()})
+            self._clocks.append((0.0, 0.0))
+            return
+        link, best = self.control[self.place.chief.name], (float("inf"), 0.0)
+        for _ in range(PINGS):
+            begin = time.monotonic()
+            link.tell({"ping": True})
+            theirs = link.hear()["clock"]
+            end = time.monotonic()
+            best = min(best, ((end - begin) / 2, theirs - (begin + end) / 2))
+        self._clocks.append((best[1], best[0]))
+
+    def clock(self) -> tuple[float, float]:
+        """Offset to the chief's clock and its error (s): the mean of begin and end."""
+        offsets = [offset for offset, _ in self._clocks]
+        drift = (max(offsets) - min(offsets)) / 2
+        return statistics.mean(offsets), max(half for _, half in self._clocks) + drift
+
+    def measure_goodput(self) -> None:
+        """Of the slowest path, in one direction at a time and as training uses it (bytes/s)."""
+        ring = self.ring()
+        rounds: list[tuple[list[Link], list[Link]]]
+        if self.place.mode == "ring":
+            rounds = _ring_rounds(self.index, self.workers, ring)
+        elif self.serves:
+            rounds = [([], self.data), (self.data, []), (self.data, self.data)]
+        else:
+            rounds = [(self.data, []), ([], self.data), (self.data, self.data)]
+        figures = [self._one_goodput(number, *each) for number, each in enumerate(rounds)]
+        single = [figure for figure in figures[:-1] if figure]
+        self.goodput = figures[-1] if figures else None
+        self.goodput_alone = min(single) if single else None
+
+    def _one_goodput(self, number: int, outgoing: list[Link], incoming: list[Link]) -> float | None:
+        """Of one round, for the cluster: what the busiest end of any path got in all."""
+        from workloads import _goodput  # noqa: PLC0415
+
+        self.meet(f"goodput {number}")
+        found = _goodput.measure(outgoing, incoming)
+        rates = {link.peer.name: rate for link, rate in found.items()}
+        told = self.meet(f"goodput {number} measured", rates)
+        into = [sum(rates.values()) for who, rates in told.items() if self._is_busy(who) and rates]
+        out: dict[str, float] = {}
+        for who, theirs in told.items():
+            for peer, rate in theirs.items():
+                if not self._is_busy(who):
+                    out[peer] = out.get(peer, 0.0) + rate
+        return min([*into, *out.values()], default=None)
+
+    def _is_busy(self, who: str) -> bool:
+        """Whether a member's link carries the most: a server's, or any of a ring's."""
+        return self.place.mode == "ring" or who.startswith("server")
+
+    def begin_window(self) -> None:
+        """After all workers are here."""
+        if self.exchange is not None:
+            self.meet("measured", workers_only=True)
+            for times in self.exchange.times.values():
+                times.clear()
+        links = self._training_links()
+        sent, received = sum(x.sent for x in links), sum(x.received for x in links)
+        self.window = (sent, received, 0, 0)
+
+    def end_window(self) -> None:
+        """Bytes since its begin."""
+        links, begin = self._training_links(), self.window or (0, 0, 0, 0)
+        sent, received = sum(x.sent for x in links), sum(x.received for x in links)
+        self.window = (begin[0], begin[1], sent - begin[0], received - begin[1])
+
+    def _training_links(self) -> list[Link]:
+        return self.data + self.links.of("ring")
+
+    @property
+    def global_steps(self) -> int | None:
+        """As the first server counted them after this worker's last step."""
+        client = self.exchange.client if self.exchange else None
+        return client.global_steps if client and not self.place.synchronous else None
+
+    def ends(self, told: Told) -> bool:
+        """What the workers agreed on in the last step."""
+        return self.exchange.stop if self.exchange is not None else told.said
+
+    def finish(self, context: Context) -> None:
+        """Says goodbye to the servers, waits for all, compares clocks again, sums up."""
+        if self.exchange is not None:
+            self.exchange.goodbye()
+        self.meet("end")
+        self.synchronise()
+        self.meet("clocks compared")
+        context.cluster = self.summary()
+
+    def summary(self) -> dict[str, Any]:
+        """The key `cluster` of result.json."""
+        offset, error = self.clock()
+        window = self.window or (0, 0, 0, 0)
+        exchange = self.exchange
+        return {
+            "role": self.place.me.role,
+            "index": self.index,
+            "mode": self.place.mode,
+            "clock_offset_s": offset,
+            "clock_error_s": error,
+            "goodput": self.goodput,
+            "goodput_alone": self.goodput_alone,
+            "bytes_per_step": exchange.bytes_per_step if exchange else None,
+            "sent": window[2],
+            "received": window[3],
+            "exchange_median_s": exchange.median("exchange") if exchange else None,
+            "compute_median_s": exchange.median("compute") if exchange else None,
+            "weights": exchange.weights() if exchange and self.place.synchronous else None,
+        }
+
+    def first_cause(self, error: BaseException) -> BaseException:
+        """The failure as the one who failed first told it, if that reaches us in time."""
+        if not isinstance(error, PeerError) or isinstance(error, AbortedError):
+            return error
+        deadline = time.monotonic() + REASON_S
+        links = [link for link in self.control.values() if link.socket.fileno() >= 0]
+        while links and (left := deadline - time.monotonic()) > 0:
+            for fd in wait_for(links, select.POLLIN, left):
+                link = next(each for each in links if each.fd == fd)
+                try:
+                    link.hear()
+                except AbortedError as told:
+                    return told
+                except PeerError:
+                    links.remove(link)
+        return error
+
+    def abort(self, error: BaseException) -> None:
+        """Tells all that are linked to the chief, and the chief, why this process ends."""
+        if isinstance(error, PeerError):
+            reason = str(error)
+        else:
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = f"{self.place.me} failed: {first}"
+        for link in self.control.values():
+            try:
+                link.tell({"abort": reason})
+            except (PeerError, OSError):
+                continue
+
+
+def _ring_rounds(
+    index: int, count: int, ring: tuple[Link, Link] | None
+) -> list[tuple[list[Link], list[Link]]]:
+    """Who sends and who receives: every other one, then the rest, then all."""
+    if ring is None:
+        return []
+    onward, inward = ring
+    turns = [_turn(n, count) for n in range(count)]
+    rounds = [
+        ([onward] * (turns[index] == turn), [inward] * (turns[index - 1] == turn))
+        for turn in range(max(turns) + 1)
+    ]
+    return [*rounds, ([onward], [inward])]
+
+
+def _turn(index: int, count: int) -> int:
+    """No two neighbours send in the same turn: an odd ring needs three."""
+    return 2 if count % 2 and index == count - 1 else index % 2
+
+
+@contextmanager
+def joined(context: Context, options: Options) -> Iterator[Alone]:
+    """Alone, or the team with all peers found, clocks compared and goodput measured.
+
+    All members must have the same options. A failure inside is told to all of them.
+    """
+    if context.place is None:
+        yield Alone()
+        return
+    team = Team(context.place)
+    try:
+        team.agree("options", repr(options))
+        context.mark("joined")
+        team.synchronise()
+        team.measure_goodput()
+        yield team
+    except BaseException as error:
+        cause = team.first_cause(error)
+        team.abort(cause)
+        if cause is not error:
+            raise cause from error
+        raise
+    finally:
+        team.links.close()
+
+
+def digest(arrays: Sequence[Any]) -> str:
+    """SHA-256 over the bytes of arrays, in order."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(memoryview(array).cast("B"))
+    return found.hexdigest()
+
+
+class Exchange:
+    """Gradients of this worker out, the update of all workers in.
+
+    The trained variables lie in one vector, each at an aligned place, so that TensorFlow takes
+    over every piece without a copy.
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        context: Context,
+        gradients: Any,
+        variables: Sequence[Any],
+        optimizer: Any,
+    ) -> None:
+        """`gradients`: a tf.function, (batch) -> loss and a float32 gradient of each variable."""
+        import tensorflow as tf  # noqa: PLC0415  heavy
+
+        from workloads._ring import Ring  # noqa: PLC0415
+        from workloads._servers import ALIGN, Client, aligned  # noqa: PLC0415
+
+        self.team, self.told = team, context.told
+        self.variables = [getattr(v, "value", v) for v in variables]
+        sizes = [int(v.shape.num_elements()) for v in self.variables]
+        begins, at = [], 0
+        for size in sizes:
+            begins.append(at)
+            at += -(-size // ALIGN) * ALIGN
+        self.bytes_per_step = 4 * sum(sizes)
+        # One value more: how many workers were told to end.
+        self.vector: Vector = aligned(at + ALIGN)
+        self.views = _views(self.vector, begins, self.variables)
+        self._vote = self.vector[at : at + 1]
+        self._gradients = gradients
+        self._compute: Callable[..., Any] | None = None
+        self.took, self.stop = 0.0, False
+        self.times: dict[str, list[float]] = {"exchange": [], "compute": []}
+        self.client: Client | None = None
+        signature = [tf.TensorSpec(v.shape, tf.float32) for v in self.variables]
+        if team.place.mode == "ring":
+            self.ring = Ring(team.index, team.workers, team.ring())
+            take = tf.function(
+                lambda *new: optimizer.apply(
+                    [tf.cast(g, v.dtype) for g, v in zip(new, self.variables, strict=True)],
+                    list(variables),
+                ),
+                signature,
+                autograph=False,
+            )
+            self._new = _tensors(self.views)
+        else:
+            self.client = Client(team.data, at)
+            self.values: Vector = aligned(at)
+            self.value_views = _views(self.values, begins, self.variables)
+            take = tf.function(self._assign, signature, autograph=False)
+            self._new = _tensors(self.value_views)
+        # The traces themselves: tf.function's own dispatch costs as much as a small step.
+        self._take = take.get_concrete_function()
+        self._length = at
+        team.exchange = self
+        self._begin()
+
+    def _assign(self, *new: Any) -> None:
+        import tensorflow as tf  # noqa: PLC0415
+
+        for variable, value in zip(self.variables, new, strict=True):
+            variable.assign(tf.cast(value, variable.dtype))
+
+    def _begin(self) -> None:
+        """All workers have the same weights, and so have the servers."""
+        weights = self.weights()
+        told = self.team.meet("initial weights", weights)
+        if any(said not in (None, weights) for said in told.values()):
+            raise FailureError(
+                "the initial weights differ between workers: same seed, other image? "
+                f"this is {self.team.place.me}"
+            )
+        if self.client is not None:
+            if self.team.chief:
+                for view, variable in zip(self.value_views, self.variables, strict=True):
+                    view[...] = variable.numpy()
+                self.client.give(self.values)
+            self.team.meet("servers ready")
+
+    def __call__(self, *batch: Any) -> float:
+        """One step; the loss of this worker's batch before it."""
+        begin = time.monotonic()
+        if self._compute is None:
+            self._compute = self._gradients.get_concrete_function(*batch)
+        loss, pieces = self._compute(*batch)
+        value = float(loss)
+        ready = time.monotonic()
+        for view, piece in zip(self.views, pieces, strict=True):
+            view[...] = piece
+        if self.client is None:
+            self._vote[0] = self.told.said
+            self.ring.reduce(self.vector, 1.0 / self.team.workers)
+            self.stop = bool(self._vote[0] > 0)
+        else:
+            said = self.client.exchange(self.vector[: self._length], self.values, self.told.said)
+            self.stop = said if self.team.place.synchronous else self.told.said
+        done = time.monotonic()
+        self._take(*self._new)
+        end = time.monotonic()
+        self.took = self.team.took = done - ready
+        self.times["exchange"].append(done - ready)
+        self.times["compute"].append(end - begin - self.took)
+        return value
+
+    def median(self, what: str) -> float | None:
+        """Of the measured steps (s)."""
+        return statistics.median(self.times[what]) if self.times[what] else None
+
+    def weights(self) -> str:
+        """SHA-256 of the trained weights."""
+        return digest([variable.numpy() for variable in self.variables])
+
+    def goodbye(self) -> None:
+        """After the last step of this worker."""
+        if self.client is not None:
+            self.client.goodbye()
+
+
+def _views(vector: "Vector", begins: Sequence[int], variables: Sequence[Any]) -> list["Vector"]:
+    """The piece of each variable, in its shape."""
+    return [
+        vector[begin : begin + int(v.shape.num_elements())].reshape(v.shape)
+        for begin, v in zip(begins, variables, strict=True)
+    ]
+
+
+def _tensors(views: Sequence["Vector"]) -> list[Any]:
+    """Tensors in the very memory of the views: what is written there later is in them.
+
+    TensorFlow takes a tensor for constant, so the views are written only between its functions.
+    """
+    import tensorflow as tf  # noqa: PLC0415  heavy
+
+    return [tf.experimental.dlpack.from_dlpack(view.__dlpack__()) for view in views]
+
+
+def serve(team: Team, context: Context, make: Callable[[], Any]) -> None:
+    """A parameter server's whole life after it has joined; `make` gives a new optimizer."""
+    from workloads._servers import Server  # noqa: PLC0415
+
+    server = Server(team.data, make, team.place.synchronous)
+    told = team.meet("initial weights")
+    if len({said for said in told.values() if said is not None}) > 1:
+        raise FailureError("the initial weights differ between workers")
+    server.prepare()
+    context.mark("built")
+    team.meet("servers ready")
+    team.begin_window()
+    server.serve()
+    team.end_window()
+    team.finish(context)
+    context.scalar("updates", server.updates, "1")
+    context.scalar("global_steps", server.global_steps, "1")
