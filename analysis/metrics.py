@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Better = Literal["higher", "lower", ""]
@@ -74,8 +74,12 @@ SIGNIFICANT = 4
 
 
 def get(name: str, unit: str = "1") -> Metric:
-    """The metric `name`; one that is not known is shown by its name and compared with nothing."""
-    return REGISTRY.get(name) or Metric(name, name.replace("_", " ").capitalize(), unit)
+    """The metric `name`, in `unit` where that is stated: what is counted differs by workload.
+
+    One that is not known is shown by its name and compared with nothing.
+    """
+    known = REGISTRY.get(name) or Metric(name, name.replace("_", " ").capitalize(), unit)
+    return known if unit == "1" else replace(known, unit=unit)
 
 
 def ordered(names: Iterable[str]) -> list[str]:

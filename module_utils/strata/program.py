@@ -26,6 +26,8 @@ NOT_OPTIONS = (
 # What a workload's exit status says beside failure: its peers were gone, it is not to blame.
 PEER_LOST = 75  # EX_TEMPFAIL of sysexits.h
 
+FULL = 2**20  # bytes; a disk with less free is full
+
 Reason = tuple[str, str]
 
 
@@ -179,7 +181,11 @@ class Program:
     def _why_failed(self) -> Reason | None:
         if self.ended is None:
             return "start", "it was not started"
-        return why_failed(self.ended, self.trial["levels"])
+        found = why_failed(self.ended, self.trial["levels"])
+        # Its own last words may have found no room, either.
+        if found and shutil.disk_usage(self.spool).free < FULL:
+            return found[0], f"{found[1]}: No space left on device, at {self.spool}"
+        return found
 
     def remove(self) -> str:
         """Leave nothing. What could not be removed, or ''; that must not cost the measurement."""

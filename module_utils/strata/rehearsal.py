@@ -1,4 +1,4 @@
-"""A rehearsal lab, several nodes on this machine: its settings, checked, and what follows from them.
+"""A rehearsal lab, several nodes on this machine: its settings, and what follows from them.
 
 Everything of a lab bears its name, so that it can be found again: containers, volumes and the
 network by a label, the bridge by its name, control groups and files by their folder.
@@ -27,28 +27,68 @@ CGROUP = "strata-rehearsal"
 CONTROL = Path("/run/strata-rehearsal")
 FIRST_ADDRESS = 11
 MOST_NODES = 50
-VOLUMES = {
+DISKS = "disks"
+LEAST_DISK = 2**30
+# What is on a node's own disk: Docker's overlays cannot stand on the one that a node starts from.
+PARTS = {
     "docker": "/var/lib/docker",
     "containerd": "/var/lib/containerd",
     "strata": "/var/lib/strata",
 }
 RATES = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 DELAYS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+PROGRAMS = ("ip", "tc", "nsenter", "losetup", "mkfs.ext4", "ssh-keygen")
 LEAST_RATE, MOST_RATE = 1e6, 1e11
 MOST_DELAY_S = 10.0
 # In the order of their bits in the kernel's masks.
 CAPABILITIES = (
-    "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE"
-    " NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO"
-    " SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME"
-    " SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG"
-    " WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE"
-).split()
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What each link does, in each direction: bit/s (0: as fast as it goes), seconds, a fraction."""
+    """What each link does in each direction: bit/s (0: no limit), seconds, a fraction."""
 
     rate: float
     delay: float
@@ -57,7 +97,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Node:
-    """One node; `folder` holds its host key, `volumes` are names by path in it."""
+    """One node; `folder` holds its host key, `volumes` are folders of its disk by path in it."""
 
     name: str
     container: str
@@ -69,7 +109,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab of which every setting has been accepted. Memory in bytes, CPUs in cores (0: all)."""
+    """A lab of which every setting has been accepted. Sizes in bytes, CPUs in cores (0: all)."""
 
     name: str
     nodes: list[Node]
@@ -78,6 +118,8 @@ class Lab:
     subnet: str
     gateway: str
     folder: str
+    disks: str
+    disk: int
     control: str
     shape: Shape
     memory: int
@@ -100,6 +142,8 @@ def lab(given: Mapping[str, Any]) -> Lab:
         subnet=str(subnet),
         gateway=str(subnet[1]),
         folder=str(folder),
+        disks=str(folder / DISKS),
+        disk=_disk(given["disk"]),
         control=str(CONTROL / name),
         shape=Shape(rate(given["rate"]), delay(given["delay"]), loss(given["loss"])),
         memory=units.size(given["memory"]),
@@ -116,7 +160,7 @@ def _node(lab_name: str, number: int, subnet: ipaddress.IPv4Network, folder: Pat
         address=str(subnet[FIRST_ADDRESS - 1 + number]),
         folder=str(folder / name),
         cgroup=f"/{CGROUP}/{lab_name}/{name}",
-        volumes={path: f"{container}-{kind}" for kind, path in VOLUMES.items()},
+        volumes={path: str(folder / DISKS / name / part) for part, path in PARTS.items()},
     )
 
 
@@ -164,6 +208,13 @@ def _count(number: int, subnet: ipaddress.IPv4Network) -> int:
             given=f"{number} nodes in {subnet}, which has room for {max(room, 0)}",
         )
     return number
+
+
+def _disk(text: str) -> int:
+    found = units.size(text)
+    if found < LEAST_DISK:
+        raise Refused("a node's disk has at least 1G", example="rehearsal_disk=20G", given=text)
+    return found
 
 
 def _cpus(number: float) -> float:
@@ -235,14 +286,14 @@ def check_machine(asked: Lab) -> None:
     """Refuse what this machine cannot do, before anything is made. Raises Refused."""
     if os.geteuid() != 0:
         raise Refused(
-            "the rehearsal lab needs root on this machine: it makes a root filesystem, nodes and links",
+            "the rehearsal lab needs root on this machine, to make root filesystems and links",
             example="sudo .venv/bin/ansible-playbook playbooks/rehearse.yml",
         )
-    missing = [name for name in ("ip", "tc", "nsenter", "ssh-keygen") if not shutil.which(name)]
+    missing = [name for name in PROGRAMS if not shutil.which(name)]
     if missing:
         raise Refused(
             f"the rehearsal lab needs {', '.join(missing)} on this machine",
-            then="apt install iproute2 util-linux openssh-client",
+            then="apt install iproute2 util-linux e2fsprogs openssh-client",
         )
     for queue in _queues(asked.shape):
         _check_queue(queue)
@@ -253,11 +304,13 @@ def _queues(shape: Shape) -> list[tuple[str, str, list[str]]]:
     """What the links need of the kernel: the setting, the queue, and its arguments to try."""
     found = []
     if shape.rate:
-        found.append(("rehearsal_rate", "tbf", "rate 1mbit burst 32kb latency 10ms".split()))
+        found.append(
+            ("rehearsal_rate", "tbf", ["rate", "1mbit", "burst", "32kb", "latency", "10ms"])
+        )
     if shape.delay:
-        found.append(("rehearsal_delay", "netem", "delay 1ms".split()))
+        found.append(("rehearsal_delay", "netem", ["delay", "1ms"]))
     if shape.loss:
-        found.append(("rehearsal_loss", "netem", "loss 1%".split()))
+        found.append(("rehearsal_loss", "netem", ["loss", "1%"]))
     return found
 
 

@@ -23,7 +23,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
 # Of this machine's settings of apt, those that say how to reach a mirror.
 REACHING = re.compile(r"Acquire::((https?|ftp)::|Check-Valid-Until |Check-Date |Retries |ForceIPv)")
-CHANGES = ['CMD ["/usr/sbin/rehearsal-init"]', "ENV container docker", "STOPSIGNAL SIGRTMIN+3"]
+CHANGES = ['CMD ["/usr/sbin/rehearsal-init"]', "ENV container docker"]
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import playbook
+from tests.conftest import REPO, environment, playbook
 
 from . import lab as labs
 
@@ -28,6 +29,14 @@ def lab(deployed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[la
         made.site("spin", tmp_path_factory.mktemp("results") / "first", "-estrata_slice=each")
         made.note_rules()
         yield made
+        # It fails when anything of Strata's is left on a node.
+        teardown = ["playbooks/teardown.yml", "-i", str(inventory), "--limit", "testbed"]
+        run = subprocess.run(
+            ["ansible-playbook", *teardown],
+            **{"cwd": REPO, "env": environment(), "capture_output": True, "text": True},
+            check=False,
+        )
+        assert run.returncode == 0, run.stdout[-3000:]
     finally:
         # It fails when anything of the lab is left.
         rehearse(inventory, "-estate=absent")

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.conftest import EXPERIMENTS, REPO, environment
 
 NAME = "tests"
@@ -48,6 +50,11 @@ class Lab:
         assert done.returncode == 0 or not check, f"{script}: {done.stdout}{done.stderr}"
         return done.stdout
 
+    def address(self, node: str) -> str:
+        """Where its peers reach a node."""
+        found = yaml.safe_load((self.inventory / "nodes.yml").read_text())
+        return str(found["rehearsal"]["hosts"][node]["strata_address"])
+
     def left(self) -> dict[str, list[str]]:
         """What Strata has left on each node that answers; rules that were there before are none."""
         found = {}
@@ -63,9 +70,11 @@ class Lab:
             self.rules[node] = {line for line in lines if line.startswith("rule ")}
 
     def command(self, experiment: str, results: Path, *more: str) -> list[str]:
-        path = f"-estrata_experiment={EXPERIMENTS}/{experiment}.yml"
-        return ["ansible-playbook", "site.yml", "-i", str(self.inventory), path,
-                f"-estrata_results={results}", *more]  # fmt: skip
+        """site.yml with an experiment of the tests, or else one that is shipped."""
+        own = EXPERIMENTS / f"{experiment}.yml"
+        asked = f"-estrata_experiment={own if own.exists() else experiment}"
+        given = [asked, f"-estrata_results={results}", *more]
+        return ["ansible-playbook", "site.yml", "-i", str(self.inventory), *given]
 
     def site(
         self, experiment: str, results: Path, *more: str, check: bool = True
@@ -112,8 +121,8 @@ class Running:
     def until_said(self, words: str) -> None:
         self.until(lambda: words in self.text(), words)
 
-    def until_trial(self, on: str = "", count: int = 0) -> dict[str, Any]:
-        """Wait until a trial has run for a second, on a certain host if named; its slot."""
+    def until_trial(self, on: str = "", runtime: str = "", count: int = 0) -> dict[str, Any]:
+        """Wait until a trial has run for a second, on this host, in this runtime; its slot."""
         found: dict[str, Any] = {}
 
         def under_way() -> bool:
@@ -122,7 +131,8 @@ class Running:
             if not events or events[-1]["event"] != "slot_started" or done < count:
                 return False
             found.update(slot_of(self.results, events[-1]["slot"]))
-            return not on or on in found["hosts"]
+            levels = found["trials"][0]["levels"]
+            return (not on or on in found["hosts"]) and runtime in ("", levels["runtime"])
 
         self.until(under_way, "a trial under way")
         time.sleep(1.5)

@@ -1,0 +1,124 @@
+#!/usr/bin/python
+"""Check the settings of a rehearsal lab."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: strata_rehearsal_lab
+short_description: Check the settings of a rehearsal lab, and say what follows from them
+description:
+  - Refuses settings that make no sense and those that this machine cannot carry out.
+  - Names everything that the lab will have. Makes nothing.
+options:
+  name:
+    description: Name of the lab. Labs of different names and subnets stand beside each other.
+    type: str
+    required: true
+  nodes:
+    description: How many nodes.
+    type: int
+    default: 3
+  subnet:
+    description: The lab's network.
+    type: str
+    required: true
+  rate:
+    description: Rate of each link in each direction, or V(none).
+    type: str
+    default: 1gbit
+  delay:
+    description: Delay of each packet that a node sends, or V(none).
+    type: str
+    default: none
+  loss:
+    description: Chance that a packet that a node sends is lost, or V(none).
+    type: str
+    default: none
+  memory:
+    description: Memory limit of each node.
+    type: str
+    required: true
+  disk:
+    description: Size of each node's disk.
+    type: str
+    required: true
+  cpus:
+    description: CPU limit of each node in cores; 0 for none.
+    type: float
+    default: 0
+  cache:
+    description: Folder below which the lab's keys are kept.
+    type: path
+    required: true
+  machine:
+    description: Whether to check that this machine can have it.
+    type: bool
+    default: true
+attributes:
+  check_mode:
+    description: Reads all the same.
+    support: full
+  diff_mode:
+    description: Nothing changes.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Check the lab
+  strata_rehearsal_lab:
+    name: strata
+    subnet: 10.201.7.0/24
+    memory: 6G
+    disk: 20G
+    cache: .cache
+"""
+
+RETURN = r"""
+lab:
+  description: Its nodes, network, folders and links; rates in bit/s, times in seconds, sizes in bytes.
+  returned: success
+  type: dict
+capabilities_missing:
+  description: What this machine cannot give to a node.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.strata import rehearsal
+from ansible.module_utils.strata.errors import Refused
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "nodes": {"type": "int", "default": 3},
+            "subnet": {"type": "str", "required": True},
+            "rate": {"type": "str", "default": "1gbit"},
+            "delay": {"type": "str", "default": "none"},
+            "loss": {"type": "str", "default": "none"},
+            "memory": {"type": "str", "required": True},
+            "disk": {"type": "str", "required": True},
+            "cpus": {"type": "float", "default": 0},
+            "cache": {"type": "path", "required": True},
+            "machine": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        lab = rehearsal.lab(module.params)
+        if module.params["machine"]:
+            rehearsal.check_machine(lab)
+    except Refused as refused:
+        module.fail_json(msg=str(refused))
+    module.exit_json(
+        changed=False,
+        lab=lab.document(),
+        capabilities_missing=rehearsal.capabilities_missing(),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The papers' scenarios on a lab of two nodes: one host, several, and beside a neighbour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .lab import Lab, cells, folder, planned, records
+
+pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
+DEPLOY = "--tags=provision,deploy"
+
+
+def changed(output: str) -> dict[str, int]:
+    """The changed tasks of each host in the recap."""
+    lines = [line for line in output.split("PLAY RECAP")[1].splitlines() if "changed=" in line]
+    return {line.split()[0]: int(line.split("changed=")[1].split()[0]) for line in lines}
+
+
+def failures(results: Path) -> dict[str, Any]:
+    return {name: r["reason"] for name, r in records(results).items() if r["status"] != "ok"}
+
+
+def test_closer2018_in_small(lab: Lab, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    lab.site("closer2018", results, "-estrata_slice=rehearsal")
+    assert failures(results) == {} and cells(results) == planned(results)
+    several = [r for r in records(results).values() if r["members"]]
+    assert {r["platform"] for r in several} == {
+        "bare_metal/native/host",
+        "bare_metal/docker/host",
+        "bare_metal/docker/docker_overlay",
+    }
+    for record in several:
+        assert [(m["role"], m["host"]) for m in record["members"]] == [
+            ("worker", "node1"),
+            ("worker", "node2"),
+            ("server", "node1"),
+        ]
+        metrics = {name: metric["value"] for name, metric in record["metrics"].items()}
+        # The link is shaped to 1 Gb/s, that is 125 MB/s with all headers.
+        assert 60e6 < metrics["goodput"] < 125e6
+        assert metrics["limit"] > 0 and metrics["throughput"] > 0
+        assert abs(record["members"][1]["cluster"]["clock_error_s"]) < 0.05
+    run = folder(results)
+    assert run and "How near the link" in (run / "report/index.html").read_text()
+    assert lab.left() == {}
+
+
+def test_a_neighbour_runs_beside_the_whole_window(lab: Lab, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    lab.site("closer2018_shared", results, "-estrata_slice=rehearsal")
+    assert failures(results) == {} and cells(results) == planned(results)
+    beside = [r["beside"] for r in records(results).values() if r["beside"]]
+    assert len(beside) == 4
+    assert all(0.95 <= one["overlap"] <= 1.001 and one["rate"]["value"] > 0 for one in beside)
+    assert lab.left() == {}
+
+
+def test_a_second_deploy_changes_nothing_and_check_mode_is_clean(lab: Lab, tmp_path: Path) -> None:
+    given = ("closer2018", tmp_path / "results", "-estrata_slice=rehearsal", DEPLOY)
+    lab.site(*given)
+    again = changed(lab.site(*given).stdout)
+    assert set(again) >= {"localhost", "node1", "node2"}
+    assert set(again.values()) == {0}
+    assert set(changed(lab.site(*given, "--check").stdout).values()) == {0}
