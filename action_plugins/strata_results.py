@@ -83,14 +83,13 @@ class ActionModule(ActionBase):
 
     def _store(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         run, slot = results.Run(folder), given["slot"]
-        answers = given["outcomes"]
-        outcomes = [outcome for answer in answers for outcome in answer.get("outcomes", [])]
-        records = run.store(slot, outcomes)
-        silent = [
-            host
-            for host, answer in zip(slot["hosts"], answers, strict=True)
-            if "outcomes" not in answer
+        answers = dict(zip(slot["hosts"], given["outcomes"], strict=True))
+        _check_answers(answers)
+        outcomes = [
+            outcome for answer in answers.values() for outcome in answer.get("outcomes", [])
         ]
+        records = run.store(slot, outcomes)
+        silent = [host for host, answer in answers.items() if "outcomes" not in answer]
         lines = [f"    {_beside(record)}{figure(record)}" for record in records]
         return {"changed": True, "progress": lines, "silent": silent}
 
@@ -125,6 +124,17 @@ def name(levels: dict[str, Any], run: dict[str, Any]) -> str:
     platform = "/".join(str(levels[part]) for part in PLATFORM)
     rest = [str(levels[f]) for f in run["factors"] if f not in PLATFORM and levels[f]]
     return " ".join([platform, *rest])
+
+
+def _check_answers(answers: dict[str, dict[str, Any]]) -> None:
+    """Raise Refused where the module itself failed: that is no outcome, so none is kept."""
+    for host, answer in answers.items():
+        if "outcomes" not in answer and not answer.get("unreachable"):
+            raise Refused(
+                f"the slot could not be run on {host}",
+                given=str(answer.get("msg", ""))[:500],
+                then="put that right, and run the same command again: the slot is repeated",
+            )
 
 
 def _beside(record: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ def found(state_dir: Path) -> dict[str, list[str]]:
         "images": images,
         "control groups": [group.name for group in cgroup.existing()],
         "mounts": [path for path in mounts if path.startswith(f"{state_dir}/")],
-        "folders": [str(path) for path in (state_dir, lease.folder()) if path.exists()],
+        "folders": [str(path) for path in (state_dir, lease.folder()) if _is_left(path)],
     }
 
 
@@ -43,7 +43,25 @@ def remove(state_dir: Path) -> None:
             for image in client.images.list(name=REPOSITORY):
                 client.images.remove(image.id, force=True)
     for folder in (state_dir, lease.folder()):
+        _remove(folder)
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether a folder is there; a disk of its own stays mounted, and must be empty."""
+    if not folder.is_mount():
+        return folder.exists()
+    return any(path.name != "lost+found" for path in folder.iterdir())
+
+
+def _remove(folder: Path) -> None:
+    if not folder.is_mount():
         shutil.rmtree(folder, ignore_errors=True)
+        return
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
 
 
 def _docker() -> Any:

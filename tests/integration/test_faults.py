@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -151,9 +152,13 @@ def test_the_disk_of_a_node_is_full(lab: Lab, results: Path) -> None:
 def test_the_engine_is_restarted(lab: Lab, results: Path) -> None:
     running = lab.begin("faults", results, AGAIN)
     slot = running.until_trial(runtime="docker")
-    lab.shell(slot["hosts"][0], "systemctl restart docker")
+    # An orderly restart waits for containers; this one does not, and systemd starts it again.
+    lab.shell(slot["hosts"][0], "systemctl kill --kill-who=main --signal=KILL docker")
     assert running.end() == 0
-    assert only(results) == {slot["trials"][0]["trial"]: "runtime_lost"}
+    causes = only(results)
+    assert causes.pop(slot["trials"][0]["trial"]) == "runtime_lost"
+    # The next one there may have come before the engine was back.
+    assert set(causes.values()) <= {"start"}
     assert whole(results)
 
 
@@ -168,21 +173,38 @@ def test_a_second_run_is_refused(lab: Lab, results: Path, tmp_path: Path) -> Non
     assert whole(results)
 
 
+AHEAD = """
+import datetime, time
+now = time.time
+time.time = lambda: now() + 3600
+
+
+class Ahead(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz) + datetime.timedelta(hours=1)
+
+
+datetime.datetime = Ahead
+"""
+
+
 def test_clocks_an_hour_apart(lab: Lab, results: Path) -> None:
-    lab.shell("node2", "(apt-get -qq update && apt-get -qq install -y libfaketime) >/dev/null")
-    ahead = "/usr/local/bin/python-ahead"
-    script = (
-        "#!/bin/sh\nexport LD_PRELOAD=$(find /usr/lib -name libfaketime.so.1) FAKETIME=+1h "
-        'FAKETIME_DONT_FAKE_MONOTONIC=1\nexec /usr/bin/python3 "$@"\n'
-    )
-    lab.shell("node2", f"cat > {ahead} <<'X'\n{script}X\nchmod +x {ahead}")
+    """The nodes share the machine's clock, so what Strata reads on one of them is moved."""
+    where, python = "/usr/local/lib/ahead", "/usr/local/bin/python-ahead"
+    script = f'#!/bin/sh\nPYTHONPATH={where} exec /usr/bin/python3 "$@"\n'
+    lab.shell("node2", f"mkdir -p {where}; cat > {where}/sitecustomize.py <<'X'\n{AHEAD}X\n")
+    lab.shell("node2", f"cat > {python} <<'X'\n{script}X\nchmod +x {python}")
     inventory = lab.inventory / "clock.yml"
-    inventory.write_text(f"all: {{hosts: {{node2: {{ansible_python_interpreter: {ahead}}}}}}}\n")
+    inventory.write_text(f"all: {{hosts: {{node2: {{ansible_python_interpreter: {python}}}}}}}\n")
     try:
         lab.site("faults", results)
         lab.site("peers", results)
     finally:
         inventory.unlink()
     assert all(record["status"] == "ok" for record in records(results).values())
+    begun = {r["hosts"][0]: r["started"] for r in records(results).values() if not r["members"]}
+    first, second = (datetime.fromisoformat(begun[node]) for node in ("node1", "node2"))
+    assert 0.9 < (second - first).total_seconds() / 3600 < 1.1, "the clocks were apart"
     (distributed,) = [r for r in records(results).values() if r["members"]]
     assert distributed["metrics"]["skew"]["value"] < 1.0
