@@ -2,5 +2,5 @@
 
 definition.py  what a campaign file may say       state.py   what has happened, kept on disk
 play.py        one site.yml through ansible-runner  drive.py   all of them, to the end
-status.py      one table of how far they are      units.py   what starts it at boot
+status.py      one table of how far they are      boot.py    what starts it at boot
 """

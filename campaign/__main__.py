@@ -1,6 +1,7 @@
 """`python -m campaign run|status|stop|install campaigns/NAME.yml`.
 
-Exit 0: done. 1: it ended, and some run is not done. 2: refused. 130 and 143: told to stop.
+Exit 0: done. 1: it ended, and some run is not done. 2: refused. 70: broken, and to be started
+again. 129, 130 and 143: told to stop.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from .state import Journal
 
 WATCH_S = 5.0
 STOP_S = 180.0
+BROKEN = 70
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,13 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("command", choices=["run", "status", "stop", "install"])
     parser.add_argument("file", type=Path)
     parser.add_argument("--results", type=Path, default=REPO / "results")
+    parser.add_argument("--again", action="store_true", help="run what has ended but is not done")
     parser.add_argument("--json", action="store_true", help="the status as JSON")
     parser.add_argument("--watch", action="store_true", help="the status again and again")
     given = parser.parse_args(arguments)
     try:
-        campaign, results = load(given.file), given.results.resolve()
+        checked = given.command in {"run", "install"}
+        campaign, results = load(given.file, checked), given.results.resolve()
         if given.command == "run":
-            return drive(campaign, results)
+            return drive(campaign, results, given.again)
         if given.command == "stop":
             return stop(campaign, results)
         if given.command == "install":
@@ -47,9 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refused as refused:
         print(refused, file=sys.stderr)
         return 2
+    except Exception:
+        # Python's own exit status would be 1, which tells systemd that all is over.
+        traceback.print_exc()
+        return BROKEN
 
 
-def drive(campaign: Campaign, results: Path) -> int:
+def drive(campaign: Campaign, results: Path, again: bool = False) -> int:
     """Run it to its end, or until a signal."""
     found = Drive(campaign, results, say=lambda line: print(line, flush=True))
     told: list[int] = []
@@ -59,8 +68,10 @@ def drive(campaign: Campaign, results: Path) -> int:
         found.stop(signal.Signals(number).name)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, note)
-    outcome = found.run()
+        # Under nohup a closed terminal is to change nothing.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, note)
+    outcome = found.run(again)
     print("\n".join(status.table(campaign, results)))
     if told:
         return 128 + told[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import shlex
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ After=network-online.target
 Wants=network-online.target
 
 [Service]
+User={user}
 WorkingDirectory={project}
 ExecStart={command}
 Restart=on-failure
@@ -35,7 +37,9 @@ def lines(name: str, file: Path, project: Path) -> list[str]:
     unit = f"strata-campaign-{name}.service"
     text = UNIT.format(
         **{"path": f"/etc/systemd/system/{unit}", "unit": unit, "name": name},
-        **{"project": project, "command": shlex.join(words)},
+        **{"project": project, "command": shlex.join(words), "user": getpass.getuser()},
     )
+    # In a unit a percent sign begins a specifier.
+    text = text.replace("%", "%%")
     cron = f"@reboot cd {shlex.quote(str(project))} && {shlex.join(words)}"
     return [*text.splitlines(), "", "# Without systemd, a line for `crontab -e`:", cron]

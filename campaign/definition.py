@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -15,6 +17,10 @@ from analysis.schema import Reason
 REPO = Path(__file__).resolve().parent.parent
 # Why a trial may have failed: the causes of the records.
 CAUSES: tuple[str, ...] = get_args(Reason.model_fields["cause"].annotation)
+# What a campaign itself tells site.yml.
+OWN = tuple(
+    f"strata_{name}" for name in ("experiment", "slice", "run", "results", "retry", "attempts")
+)
 
 
 class Closed(BaseModel):
@@ -43,6 +49,11 @@ class Campaign(Closed):
     pause: str | int = "30s"  # before a failed playbook is started again, doubled each time
     at_end: list[str] = []  # a command; it gets the status as JSON on standard input
 
+    @property
+    def command(self) -> list[str]:
+        """The words of `at_end`, be they given one by one or as one line."""
+        return shlex.split(self.at_end[0]) if len(self.at_end) == 1 else self.at_end
+
     def results(self, number: int) -> str:
         """The name of a run's results folder: the same whenever the campaign is started."""
         run = self.runs[number]
@@ -50,8 +61,11 @@ class Campaign(Closed):
         return "-".join(filter(None, [self.name, f"{number + 1:02d}", experiment, run.slice]))
 
 
-def load(path: Path) -> Campaign:
-    """Read and check a campaign file. Raises Refused."""
+def load(path: Path, checked: bool = True) -> Campaign:
+    """Read and check a campaign file. Raises Refused.
+
+    Unchecked is enough to look at a campaign or stop it, whatever became of its experiments.
+    """
     try:
         given = yaml.safe_load(path.read_text())
     except FileNotFoundError:
@@ -65,12 +79,25 @@ def load(path: Path) -> Campaign:
         found = Campaign.model_validate(given)
     except ValidationError as error:
         raise _refusal(error, path.name) from error
+    if checked:
+        _check(found)
+    return found
+
+
+def _check(found: Campaign) -> None:
+    """What the shape alone cannot say."""
     for run in found.runs:
-        _check(run)
+        _check_run(run)
     for limit in (found.time_limit, found.pause):
         if limit is not None:
             units.seconds(limit)
-    return found
+    if found.at_end and (not found.command or shutil.which(found.command[0]) is None):
+        raise Refused(
+            "at_end begins with a program of this machine",
+            example="at_end: [mail, -s, done, me@example.org]",
+            given=f"at_end: {found.at_end}",
+            then="install it, or give its whole path",
+        )
 
 
 def _refusal(error: ValidationError, where: str) -> Refused:
@@ -87,7 +114,7 @@ def _refusal(error: ValidationError, where: str) -> Refused:
     )
 
 
-def _check(run: Run) -> None:
+def _check_run(run: Run) -> None:
     if not (REPO / run.testbed).exists():
         known = sorted(str(p.relative_to(REPO)) for p in (REPO / "inventories").iterdir())
         raise Refused(
@@ -97,6 +124,14 @@ def _check(run: Run) -> None:
             then=nearest(run.testbed, known),
         )
     experiment.load(experiment_file(run.experiment), run.slice)
+    for name in run.variables:
+        if name in OWN:
+            raise Refused(
+                f"{name} is not among a run's variables: the campaign sets it",
+                example="variables: {strata_dataset: datasets/mine}",
+                given=f"variables: {run.variables}",
+                then="use experiment, slice, retry and attempts",
+            )
     for cause in run.retry:
         if cause not in CAUSES:
             raise Refused(

@@ -42,13 +42,18 @@ class Drive:
         self._signal = why
         self._told.set()
 
-    def run(self) -> str:
-        """Drive it to its end. 'done', 'failed', or 'stopped'. Raises Refused when others do."""
-        with self.journal.held():
-            self.journal.event("started")
+    def run(self, again: bool = False) -> str:
+        """Drive it to its end. 'done', 'failed', or 'stopped'. Raises Refused when others do.
+
+        With `again` what has ended without being done gets another go.
+        """
+        with self.journal.held() as alive:
+            self.journal.event("started", alive=alive)
+            if again:
+                self._once_more()
             threads = [
-                threading.Thread(target=self._testbed, args=(name,), name=name)
-                for name in dict.fromkeys(run.testbed for run in self._campaign.runs)
+                threading.Thread(target=self._testbed, args=(place,), name=place.name)
+                for place in dict.fromkeys(map(self._place, self._campaign.runs))
             ]
             for thread in threads:
                 thread.start()
@@ -56,21 +61,32 @@ class Drive:
                 # In slices: the main thread also takes the signals.
                 while thread.is_alive():
                     thread.join(0.2)
+                    self.journal.beat()
             states = [self.journal.state(name) for name in self._names()]
             if self._told.is_set():
                 self.journal.event("stopped", why=self._signal)
                 return "stopped"
             outcome = "done" if all(state == "done" for state in states) else "failed"
-            self.journal.event("ended", outcome=outcome)
-            self._at_end()
+            if not self.journal.told():
+                self.journal.event("ended", outcome=outcome)
+                self._at_end()
             return outcome
+
+    def _once_more(self) -> None:
+        for name in self._names():
+            if self.journal.state(name) in FINAL and self.journal.state(name) != "done":
+                self._note(name, "waiting", "asked for again")
+
+    def _place(self, run: Run) -> Path:
+        """The inventory itself, however its path is written."""
+        return (self._project / run.testbed).resolve()
 
     def _names(self) -> list[str]:
         return [self._campaign.results(number) for number in range(len(self._campaign.runs))]
 
-    def _testbed(self, testbed: str) -> None:
+    def _testbed(self, place: Path) -> None:
         for name, run in zip(self._names(), self._campaign.runs, strict=True):
-            if run.testbed == testbed and not self._told.is_set():
+            if self._place(run) == place and not self._told.is_set():
                 if self.journal.state(name) in FINAL:
                     continue
                 self._drive(name, run)
@@ -78,6 +94,10 @@ class Drive:
     def _drive(self, name: str, run: Run) -> None:
         """One run, until it is done or there is no sense in going on."""
         for restart in range(run.restarts + 1):
+            why = self._end(name, run)
+            if why:
+                self._note(name, "stopped" if self._told.is_set() else "out of time", why)
+                return
             self._note(name, "running")
             ended = self._play(name, run)
             state = self._judge(ended)
@@ -137,11 +157,17 @@ class Drive:
             return ""
         hosts = ", ".join(sorted(ended.unreachable))
         reached = f"not reachable: {hosts}" if hosts else ""
-        return ended.why or ended.refused or reached or f"the playbook ended with {ended.rc}"
+        other = ended.failed or f"the playbook ended with {ended.rc}"
+        return ended.why or ended.refused or reached or other
 
     def _note(self, name: str, state: str, why: str = "") -> None:
-        self.journal.event("run", run=name, state=state, why=why)
         self._say(f"{name}: {state}{f' ({why.splitlines()[0]})' if why else ''}")
+        try:
+            self.journal.event("run", run=name, state=state, why=why)
+        except OSError as error:
+            # The disk is full, say. The runs go on: one that is not known as done is looked at
+            # again by the next start, and site.yml finds nothing left to do.
+            self._say(f"{name}: the journal cannot be written: {error}")
 
     def _at_end(self) -> None:
         """The command to be called at the end; how it ended is kept, and changes nothing."""
@@ -151,7 +177,7 @@ class Drive:
         environment = {**os.environ, "STRATA_CAMPAIGN": self._campaign.name}
         try:
             done = subprocess.run(
-                self._campaign.at_end,
+                self._campaign.command,
                 input=text,
                 text=True,
                 env=environment,

@@ -51,32 +51,52 @@ class Journal:
         return str(states[-1]) if states else "waiting"
 
     def spent(self, run: str) -> float:
-        """Seconds in which the run was under way; a crash ends a stretch at its last event."""
-        spent, begun, last = 0.0, None, 0.0
+        """Seconds in which the run was under way; after a crash, until its process's last beat."""
+        spent, begun = 0.0, None
         for event in self.events():
-            if event.get("run") != run:
-                continue
-            if event.get("state") == "running":
-                spent += last - begun if begun is not None else 0.0
+            own = event.get("run") == run and "state" in event
+            if begun is not None and (own or event["event"] == "started"):
+                until = event["at"] if own else event.get("alive") or begun
+                spent, begun = spent + max(0.0, until - begun), None
+            if own and event["state"] == "running":
                 begun = event["at"]
-            elif begun is not None and "state" in event:
-                spent, begun = spent + event["at"] - begun, None
-            last = event["at"]
         if begun is not None:
-            spent += (time.time() if self.process() else last) - begun
+            until = time.time() if self.process() else self._alive() or begun
+            spent += max(0.0, until - begun)
         return spent
+
+    def told(self) -> bool:
+        """Whether the command at the end has been called, and nothing happened since."""
+        called = False
+        for event in self.events():
+            called = event["event"] == "at_end" or (called and event["event"] != "run")
+        return called
 
     def process(self) -> dict[str, Any] | None:
         """The process that drives the campaign now, or None."""
-        path = self.folder / "process.json"
-        if not path.exists():
+        try:
+            found: dict[str, Any] = json.loads((self.folder / "process.json").read_text())
+        except FileNotFoundError:
             return None
-        found: dict[str, Any] = json.loads(path.read_text())
         return None if lease.dead(found) else found
 
+    def beat(self) -> None:
+        """Leave a sign of life, from which a crash is dated."""
+        os.utime(self.folder / "process.json")
+
+    def _alive(self) -> float | None:
+        """When the process that drove it was alive for certain; None after an end in order."""
+        try:
+            return (self.folder / "process.json").stat().st_mtime
+        except FileNotFoundError:
+            return None
+
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Drive the campaign: nobody else may meanwhile. Raises Refused."""
+    def held(self) -> Iterator[float | None]:
+        """Drive the campaign: nobody else may meanwhile. Raises Refused.
+
+        Gives the last beat of a process that crashed, or None.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("w") as lock:
             try:
@@ -87,10 +107,10 @@ class Journal:
                     given=f"process {(self.process() or {}).get('pid')}",
                     then="look at it with `python -m campaign status`, or end it with `stop`",
                 ) from None
-            pid = os.getpid()
+            alive, pid = self._alive(), os.getpid()
             me = {"host": socket.gethostname(), "pid": pid, "start": lease.start_time(pid)}
             files.write_json(self.folder / "process.json", me)
             try:
-                yield
+                yield alive
             finally:
                 (self.folder / "process.json").unlink()

@@ -174,7 +174,7 @@ def test_the_time_limit_asks_for_the_stack_and_then_ends_it(run: Any) -> None:
     outcome, fake = run({"hangs": True}, limit=0.05)
     assert outcome["record"]["reason"]["cause"] == "timeout"
     rest = [call for call in fake.calls if call != "wait"]
-    assert rest == ["prepare", "launch", "signal 6", "logs", "remove"]
+    assert rest == ["prepare", "launch", "signal 6", "signal 18", "logs", "remove"]
 
 
 def test_it_ends_when_nobody_waits_for_it(run: Any) -> None:
