@@ -97,8 +97,11 @@ def test_two_nodes_lose_each_other(lab: Lab, results: Path) -> None:
     (record,) = records(results).values()
     assert record["reason"]["cause"] == "peer", record["reason"]
     assert record["clock"]["finished"] - record["clock"]["launched"] < 60
-    lab.site("peers", results, AGAIN)
+    run = folder(results)
+    assert run
+    lab.site("peers", results, AGAIN, f"-estrata_run={run.name}")
     assert whole(results)
+    assert only(results) == {record["trial"]: "peer"}
 
 
 def test_a_worker_is_stopped(lab: Lab, results: Path) -> None:
