@@ -25,6 +25,8 @@ def failures(results: Path) -> dict[str, Any]:
 
 def test_closer2018_in_small(lab: Lab, tmp_path: Path) -> None:
     results = tmp_path / "results"
+    lab.site("closer2018", results, "-estrata_slice=rehearsal", DEPLOY)
+    lab.note_rules()  # those of the overlay, which teardown takes away
     lab.site("closer2018", results, "-estrata_slice=rehearsal")
     assert failures(results) == {} and cells(results) == planned(results)
     several = [r for r in records(results).values() if r["members"]]
@@ -40,9 +42,7 @@ def test_closer2018_in_small(lab: Lab, tmp_path: Path) -> None:
             ("server", "node1"),
         ]
         metrics = {name: metric["value"] for name, metric in record["metrics"].items()}
-        # The link is shaped to 1 Gb/s, that is 125 MB/s with all headers.
-        assert 60e6 < metrics["goodput"] < 125e6
-        assert metrics["limit"] > 0 and metrics["throughput"] > 0
+        assert metrics["goodput"] > 60e6 and metrics["limit"] > 0 and metrics["throughput"] > 0
         assert abs(record["members"][1]["cluster"]["clock_error_s"]) < 0.05
     run = folder(results)
     assert run and "How near the link" in (run / "report/index.html").read_text()
@@ -51,6 +51,7 @@ def test_closer2018_in_small(lab: Lab, tmp_path: Path) -> None:
 
 def test_a_neighbour_runs_beside_the_whole_window(lab: Lab, tmp_path: Path) -> None:
     results = tmp_path / "results"
+    lab.note_rules()
     lab.site("closer2018_shared", results, "-estrata_slice=rehearsal")
     assert failures(results) == {} and cells(results) == planned(results)
     beside = [r["beside"] for r in records(results).values() if r["beside"]]
