@@ -95,8 +95,10 @@ class Lab:
 
 
 def line(name: str, values: list[float], unit: str = "s", note: str = "") -> None:
-    span = f"[{min(values):.2f} .. {max(values):.2f}]" if len(values) > 1 else ""
-    print(f"{name:34} {statistics.median(values):8.2f} {unit:2} {span} {note}".rstrip(), flush=True)
+    digits = 2 if unit else 3
+    span = f"[{min(values):.{digits}f} .. {max(values):.{digits}f}]" if len(values) > 1 else ""
+    middle = f"{statistics.median(values):8.{digits}f}"
+    print(f"{name:34} {middle} {unit:2} {span} {note}".rstrip(), flush=True)
 
 
 def changed(output: str) -> int:

@@ -15,6 +15,10 @@ options:
     description: Strata's folder on the host.
     type: path
     required: true
+  force:
+    description: Remove a lease as well. Only for a holder that is known to be dead, see M(strata_held).
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Lists what would be removed.
@@ -45,11 +49,15 @@ from ansible.module_utils.strata import clean, lease
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"state_dir": {"type": "path", "required": True}}, supports_check_mode=True
+        argument_spec={
+            "state_dir": {"type": "path", "required": True},
+            "force": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
     )
     state_dir = Path(module.params["state_dir"])
     held = lease.current()
-    if held:
+    if held and not module.params["force"]:
         module.fail_json(msg=f"this host is held by run {held['run']}; end it first")
     before = clean.found(state_dir)
     if any(before.values()) and not module.check_mode:

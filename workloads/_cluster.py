@@ -76,8 +76,7 @@ class Team(Alone):
         self.data = self.links.of("data")
         self.exchange: Exchange | None = None
         self._clocks: list[tuple[float, float]] = []  # offset, half the round trip
-        self.goodput: float | None = None
-        self.goodput_alone: float | None = None
+        self.paths: dict[str, dict[str, float]] = {}  # bytes/s, of a receiver by its sender
         self.window: tuple[int, int, int, int] | None = None
 
     def ring(self) -> tuple[Link, Link] | None:
@@ -148,40 +147,15 @@ class Team(Alone):
         drift = (max(offsets) - min(offsets)) / 2
         return statistics.mean(offsets), max(half for _, half in self._clocks) + drift
 
-    def measure_goodput(self) -> None:
-        """Of the slowest path, in one direction at a time and as training uses it (bytes/s)."""
-        ring = self.ring()
-        rounds: list[tuple[list[Link], list[Link]]]
-        if self.place.mode == "ring":
-            rounds = _ring_rounds(self.index, self.workers, ring)
-        elif self.serves:
-            rounds = [([], self.data), (self.data, []), (self.data, self.data)]
-        else:
-            rounds = [(self.data, []), ([], self.data), (self.data, self.data)]
-        figures = [self._one_goodput(number, *each) for number, each in enumerate(rounds)]
-        single = [figure for figure in figures[:-1] if figure]
-        self.goodput = figures[-1] if figures else None
-        self.goodput_alone = min(single) if single else None
-
-    def _one_goodput(self, number: int, outgoing: list[Link], incoming: list[Link]) -> float | None:
-        """Of one round, for the cluster: what the busiest end of any path got in all."""
+    def measure_paths(self) -> None:
+        """Goodput of every path while all are in use both ways, as training uses them."""
         from workloads import _goodput  # noqa: PLC0415
 
-        self.meet(f"goodput {number}")
+        ring = self.ring()
+        outgoing, incoming = ([ring[0]], [ring[1]]) if ring else (self.data, self.data)
+        self.meet("all will send")
         found = _goodput.measure(outgoing, incoming)
-        rates = {link.peer.name: rate for link, rate in found.items()}
-        told = self.meet(f"goodput {number} measured", rates)
-        into = [sum(rates.values()) for who, rates in told.items() if self._is_busy(who) and rates]
-        out: dict[str, float] = {}
-        for who, theirs in told.items():
-            for peer, rate in theirs.items():
-                if not self._is_busy(who):
-                    out[peer] = out.get(peer, 0.0) + rate
-        return min([*into, *out.values()], default=None)
-
-    def _is_busy(self, who: str) -> bool:
-        """Whether a member's link carries the most: a server's, or any of a ring's."""
-        return self.place.mode == "ring" or who.startswith("server")
+        self.paths = self.meet("all have sent", {x.peer.name: rate for x, rate in found.items()})
 
     def begin_window(self) -> None:
         """After all workers are here."""
@@ -232,8 +206,7 @@ class Team(Alone):
             "mode": self.place.mode,
             "clock_offset_s": offset,
             "clock_error_s": error,
-            "goodput": self.goodput,
-            "goodput_alone": self.goodput_alone,
+            "paths": self.paths,
             "bytes_per_step": exchange.bytes_per_step if exchange else None,
             "sent": window[2],
             "received": window[3],
@@ -273,29 +246,9 @@ class Team(Alone):
                 continue
 
 
-def _ring_rounds(
-    index: int, count: int, ring: tuple[Link, Link] | None
-) -> list[tuple[list[Link], list[Link]]]:
-    """Who sends and who receives: every other one, then the rest, then all."""
-    if ring is None:
-        return []
-    onward, inward = ring
-    turns = [_turn(n, count) for n in range(count)]
-    rounds = [
-        ([onward] * (turns[index] == turn), [inward] * (turns[index - 1] == turn))
-        for turn in range(max(turns) + 1)
-    ]
-    return [*rounds, ([onward], [inward])]
-
-
-def _turn(index: int, count: int) -> int:
-    """No two neighbours send in the same turn: an odd ring needs three."""
-    return 2 if count % 2 and index == count - 1 else index % 2
-
-
 @contextmanager
 def joined(context: Context, options: Options) -> Iterator[Alone]:
-    """Alone, or the team with all peers found, clocks compared and goodput measured.
+    """Alone, or the team with all peers found, clocks compared and paths measured.
 
     All members must have the same options. A failure inside is told to all of them.
     """
@@ -307,7 +260,7 @@ def joined(context: Context, options: Options) -> Iterator[Alone]:
         team.agree("options", repr(options))
         context.mark("joined")
         team.synchronise()
-        team.measure_goodput()
+        team.measure_paths()
         yield team
     except BaseException as error:
         cause = team.first_cause(error)

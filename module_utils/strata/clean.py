@@ -23,12 +23,11 @@ def found(state_dir: Path) -> dict[str, list[str]]:
             labelled = {"label": CONTAINER_LABEL}
             containers = [c.name for c in client.containers.list(all=True, filters=labelled)]
             images = [tag for image in client.images.list(name=REPOSITORY) for tag in image.tags]
-    mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     return {
         "containers": containers,
         "images": images,
         "control groups": [group.name for group in cgroup.existing()],
-        "mounts": [path for path in mounts if path.startswith(f"{state_dir}/")],
+        "mounts": [path for path in _mounts() if path.startswith(f"{state_dir}/")],
         "folders": [str(path) for path in (state_dir, lease.folder()) if _is_left(path)],
     }
 
@@ -46,15 +45,20 @@ def remove(state_dir: Path) -> None:
         _remove(folder)
 
 
+def _mounts() -> list[str]:
+    """Where file systems are mounted. Path.is_mount misses a folder bound on its own disk."""
+    return [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+
+
 def _is_left(folder: Path) -> bool:
     """Whether a folder is there; a disk of its own stays mounted, and must be empty."""
-    if not folder.is_mount():
+    if str(folder) not in _mounts():
         return folder.exists()
     return any(path.name != "lost+found" for path in folder.iterdir())
 
 
 def _remove(folder: Path) -> None:
-    if not folder.is_mount():
+    if str(folder) not in _mounts():
         shutil.rmtree(folder, ignore_errors=True)
         return
     for path in folder.iterdir():

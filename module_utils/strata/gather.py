@@ -137,21 +137,21 @@ def _limit(
     levels: dict[str, Any], members: list[dict[str, Any]], steps: list[list[Row]]
 ) -> dict[str, tuple[float, str]]:
     """What one worker's computing and the bytes on the link allow, and how close it came."""
-    told = [member["cluster"] for member in members]
-    goodputs = [one["goodput"] for one in told if one.get("goodput")]
-    moved = bytes_moved(levels, told[0].get("bytes_per_step") or 0)
-    if not goodputs or not moved:
+    chief = members[0]["cluster"]
+    busiest = link(levels, members, chief.get("paths") or {}, chief.get("bytes_per_step") or 0)
+    if busiest is None:
         return {}
+    goodput, moved = busiest
     exchanges = [statistics.median(row.get("exchange_s", 0.0) for row in rows) for rows in steps]
     alone = [
         statistics.median(row["duration_s"] - row.get("exchange_s", 0.0) for row in rows)
         for rows in steps
     ]
-    least = max(alone) + moved / min(goodputs)
+    least = max(alone) + moved / goodput
     images = sum(statistics.mean(row["images"] for row in rows) for rows in steps)
     limit = images / least
     return {
-        "goodput": (min(goodputs), "bytes/s"),
+        "goodput": (goodput, "bytes/s"),
         "bytes_moved": (moved, "bytes"),
         "exchange": (statistics.median(exchanges), "s"),
         "limit": (limit, "images/s"),
@@ -159,16 +159,39 @@ def _limit(
     }
 
 
-def bytes_moved(levels: dict[str, Any], size: float) -> float:
-    """Bytes that pass the busiest link in one direction for one step of every worker.
+def link(
+    levels: dict[str, Any],
+    members: list[dict[str, Any]],
+    paths: dict[str, dict[str, float]],
+    size: float,
+) -> tuple[float, float] | None:
+    """Goodput of the busiest link (bytes/s), and the bytes on it for one step of every worker.
 
-    Ring: each member sends 2 (n - 1) / n of the gradients (Patarasuk and Yuan 2009). Parameter
-    servers: the gradients of n workers reach s servers, and as much goes back at the same time.
+    `paths` are bytes/s of each receiver by its sender, all in use at once; `size` is that of the
+    gradients in bytes. None where nothing moves.
+
+    Ring: each member sends 2 (n - 1) / n of the gradients to the next (Patarasuk and Yuan 2009).
+    Parameter servers: each of s servers gets 1 / s of them from every worker, and as much goes
+    back at the same time. Its paths to workers on other hosts share its link; those to workers
+    on its own host are not on it, and count only where there are no others.
     """
-    workers = levels["workers"]
+    hosts = {f"{member['role']} {member['index']}": member["host"] for member in members}
+    found = [(to, source, rate) for to, peers in paths.items() for source, rate in peers.items()]
+    found = [path for path in found if hosts[path[0]] != hosts[path[1]]] or found
+    if not found or not size:
+        return None
     if levels["distribution"] == "ring":
-        return float(2 * (workers - 1) / workers * size)
-    return float(workers * size / levels["servers"])
+        workers = levels["workers"]
+        return min(rate for _, _, rate in found), 2 * (workers - 1) / workers * size
+    ends: dict[tuple[str, bool], list[float]] = {}
+    for to, source, rate in found:
+        inward = to.startswith("server")
+        ends.setdefault((to if inward else source, inward), []).append(rate)
+    # Synchronous workers wait for the slowest of them, so all paths are as slow as that one.
+    together = levels["distribution"] == "ps_sync"
+    each = size / levels["servers"]
+    busy = [(len(r) * min(r) if together else sum(r), len(r) * each) for r in ends.values()]
+    return max(busy, key=lambda end: end[1] / end[0])
 
 
 def cause(members: list[dict[str, Any]]) -> dict[str, str]:

@@ -33,6 +33,7 @@ def test_closer2018_in_small(lab: Lab, tmp_path: Path) -> None:
     assert {r["platform"] for r in several} == {
         "bare_metal/native/host",
         "bare_metal/docker/host",
+        "bare_metal/docker/bridge",
         "bare_metal/docker/docker_overlay",
     }
     for record in several:
@@ -42,7 +43,8 @@ def test_closer2018_in_small(lab: Lab, tmp_path: Path) -> None:
             ("server", "node1"),
         ]
         metrics = {name: metric["value"] for name, metric in record["metrics"].items()}
-        assert metrics["goodput"] > 60e6 and metrics["limit"] > 0 and metrics["throughput"] > 0
+        assert 30e6 < metrics["goodput"] < 130e6, "the link has 125e6"
+        assert metrics["limit"] > 0 and metrics["throughput"] > 0
         assert abs(record["members"][1]["cluster"]["clock_error_s"]) < 0.05
     run = folder(results)
     assert run and "How near the link" in (run / "report/index.html").read_text()

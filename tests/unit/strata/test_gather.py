@@ -51,12 +51,13 @@ def test_a_lone_trial_is_what_its_member_left() -> None:
 
 
 def test_the_figures_of_a_cluster_are_on_the_clock_of_the_chief() -> None:
-    told = {"goodput": 100.0, "bytes_per_step": 40.0}
+    paths = {"worker 0": {"worker 1": 100.0}, "worker 1": {"worker 0": 80.0}}
+    told = {"paths": paths, "bytes_per_step": 40.0}
     parts = [
         # Its host's clock is 1000 s ahead; on the chief's it began half a second late.
         part(
             "worker", 1, "n2", steps(1000.5, 10, 1.25, 0.5),
-            cluster={**told, "goodput": 80.0, "clock_offset_s": -1000.0},
+            cluster={**told, "clock_offset_s": -1000.0},
         ),
         part("worker", 0, "n1", steps(0.0, 10, 1.25, 0.5), cluster={**told, "clock_offset_s": 0.0}),
     ]  # fmt: skip
@@ -75,17 +76,60 @@ def test_the_figures_of_a_cluster_are_on_the_clock_of_the_chief() -> None:
     assert len(found["record"]["flags"]) == 1
 
 
+def members(**hosts: str) -> list[dict[str, Any]]:
+    """Of workers and servers by short names: w0, s1."""
+    roles = {"w": "worker", "s": "server"}
+    return [{"role": roles[k[0]], "index": int(k[1]), "host": host} for k, host in hosts.items()]
+
+
+def star(rates: dict[str, float]) -> dict[str, dict[str, float]]:
+    """Paths of one server with its workers, as fast there as back."""
+    back = {worker: {"server 0": rate} for worker, rate in rates.items()}
+    return {"server 0": dict(rates), **back}
+
+
+STAR = star({"worker 0": 900.0, "worker 1": 50.0, "worker 2": 40.0})
+RING = {
+    "worker 0": {"worker 2": 90.0},
+    "worker 1": {"worker 0": 80.0},
+    "worker 2": {"worker 1": 70.0},
+}
+
+
 @pytest.mark.parametrize(
-    ("levels", "moved"),
+    ("mode", "servers", "hosts", "paths", "expected"),
     [
-        ({"distribution": "ring", "workers": 4, "servers": 0}, 150.0),
-        ({"distribution": "ring", "workers": 1, "servers": 0}, 0.0),
-        ({"distribution": "ps_sync", "workers": 4, "servers": 1}, 400.0),
-        ({"distribution": "ps_async", "workers": 4, "servers": 2}, 200.0),
+        # The slowest pair of neighbours; 2 (3 - 1) / 3 of 300 bytes.
+        ("ring", 0, {"w0": "a", "w1": "b", "w2": "c"}, RING, (70.0, 400.0)),
+        # Three workers elsewhere: three paths as slow as the slowest.
+        ("ps_sync", 1, {"w0": "b", "w1": "c", "w2": "d", "s0": "a"}, STAR, (120.0, 900.0)),
+        # They need not wait for each other.
+        ("ps_async", 1, {"w0": "b", "w1": "c", "w2": "d", "s0": "a"}, STAR, (990.0, 900.0)),
+        # One worker is on the server's own host: its bytes are not on the link.
+        ("ps_sync", 1, {"w0": "a", "w1": "b", "w2": "c", "s0": "a"}, STAR, (80.0, 600.0)),
+        ("ps_async", 1, {"w0": "a", "w1": "b", "w2": "c", "s0": "a"}, STAR, (90.0, 600.0)),
+        # All on one host: there is no link but the host's own.
+        ("ps_sync", 1, {"w0": "a", "w1": "a", "w2": "a", "s0": "a"}, STAR, (120.0, 900.0)),
+        ("ring", 0, {"w0": "a"}, {}, None),
     ],
-)
-def test_bytes_on_the_busiest_link(levels: dict[str, Any], moved: float) -> None:
-    assert gather.bytes_moved(levels, 100.0) == moved
+)  # fmt: skip
+def test_the_busiest_link_and_the_bytes_on_it(
+    mode: str, servers: int, hosts: dict[str, str], paths: dict[str, Any], expected: Any
+) -> None:
+    levels = {"distribution": mode, "servers": servers, "workers": 3}
+    assert gather.link(levels, members(**hosts), paths, 300.0) == expected
+
+
+def test_of_two_servers_the_slower_link_counts() -> None:
+    paths = {
+        "server 0": {"worker 0": 50.0, "worker 1": 60.0},
+        "server 1": {"worker 0": 90.0, "worker 1": 20.0},
+        "worker 0": {"server 0": 70.0, "server 1": 70.0},
+        "worker 1": {"server 0": 70.0, "server 1": 70.0},
+    }
+    levels = {"distribution": "ps_sync", "servers": 2, "workers": 2}
+    hosts = members(w0="a", w1="b", s0="c", s1="d")
+    assert gather.link(levels, hosts, paths, 300.0) == (40.0, 300.0)
 
 
 def failed(cause: str, message: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from peers import KEY, ROOT, clusters
 np = pytest.importorskip("numpy")
 
 from workloads import _goodput, _wire  # noqa: E402
-from workloads._cluster import Team, _turn  # noqa: E402
+from workloads._cluster import Team  # noqa: E402
 from workloads._options import BadInputError  # noqa: E402
 from workloads._place import Place  # noqa: E402
 from workloads._ring import Ring  # noqa: E402
@@ -143,27 +143,30 @@ def test_strays_disturb_nobody() -> None:
         socket.create_connection(("127.0.0.1", told[0]["listen"]), 1).close()
 
 
-def test_goodput_is_measured_in_every_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_path_is_measured_in_every_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_goodput, "WARMUP_S", 0.05)
     monkeypatch.setattr(_goodput, "MEASURED_S", 0.05)
 
-    def measured(place: Place) -> Any:
+    def measured(place: Place) -> dict[str, dict[str, float]]:
         team = Team(place)
-        team.measure_goodput()
+        team.measure_paths()
         team.meet("end")
         team.links.close()
-        return team.goodput, team.goodput_alone
+        return team.paths
 
-    for told in (clusters("ring", 3), clusters("ps_sync", 2, 2)):
+    ring = [("worker 0", "worker 2"), ("worker 1", "worker 0"), ("worker 2", "worker 1")]
+    star = [
+        pair
+        for s in (0, 1)
+        for w in (0, 1)
+        for pair in permutations((f"worker {w}", f"server {s}"))
+    ]
+    for told, expected in ((clusters("ring", 3), ring), (clusters("ps_sync", 2, 2), star)):
         found = together(told, measured)
-        assert all(goodput > 1e6 and alone > 1e6 for goodput, alone in found), found
-        assert len(set(found)) == 1
-
-
-def test_neighbours_of_a_ring_take_turns() -> None:
-    for count in range(2, 9):
-        turns = [_turn(n, count) for n in range(count)]
-        assert all(turns[n] != turns[n - 1] for n in range(count))
+        assert found == [found[0]] * len(told), "all know of all"
+        rates = {(to, source): rate for to, by in found[0].items() for source, rate in by.items()}
+        assert sorted(rates) == sorted(expected)
+        assert min(rates.values()) > 1e6
 
 
 def test_cuts_cover_the_vector() -> None:
