@@ -18,7 +18,7 @@ from campaign.drive import Drive
 from campaign.state import Journal
 
 RUN = {"experiment": "quick", "slice": "smoke", "testbed": "inventories/local", "restarts": 0}
-REPO = Path(__file__).parents[3]
+REPO = Path(__file__).parents[2]
 
 SITE = """
 - hosts: localhost
