@@ -151,6 +151,8 @@ def share(lab: Lab, repeats: int) -> None:
     gaps = [later[0] - earlier[1] for earlier, later in itertools.pairwise(slots)]
     line("between two slots", gaps)
     wall = next(e["wall_s"] for e in events if e["event"] == "closed")
+    rest = wall - (slots[-1][1] - slots[0][0])
+    line("before the first, after the last", [rest])
     line("share of wall time in trials", [sum(trials) / wall], "", "at least 0.90 is the aim")
 
 

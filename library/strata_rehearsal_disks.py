@@ -54,6 +54,7 @@ disks:
 """
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -89,11 +90,11 @@ def change(module: AnsibleModule) -> None:
     before = {name: disk.state() for name, disk in disks.items()}
     after = {name: "mounted" if name in given["nodes"] else "absent" for name in disks}
     if not module.check_mode:
-        for name, disk in disks.items():
-            if name in given["nodes"]:
-                disk.make(given["parts"])
-            else:
-                disk.remove()
+        wanted = {disks[name] for name in given["nodes"]}
+        for disk in wanted:
+            disk.make(given["parts"])
+        with ThreadPoolExecutor() as pool:  # each is seconds of the kernel's work
+            list(pool.map(Disk.remove, set(disks.values()) - wanted))
         if not given["nodes"]:
             with contextlib.suppress(OSError):
                 folder.rmdir()
