@@ -204,8 +204,12 @@ def _sliced(experiment: Experiment, name: str) -> Experiment:
 def _said_of(name: str, part: Slice) -> str:
     """What a slice changes, for the page: it must not be taken for the whole."""
     changed = {**part.factors, **part.options}
-    stated = ", ".join(f"{key} {value}" for key, value in changed.items())
+    stated = ", ".join(f"{key} {_listed(value)}" for key, value in changed.items())
     return f"This run is the slice {name!r} of it, with {stated or 'fewer repeats'}."
+
+
+def _listed(value: Any) -> str:
+    return " / ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _check(experiment: Experiment) -> None:

@@ -88,13 +88,14 @@ def test_options_are_checked_by_their_workload(options: dict[str, Any], words: l
 
 
 def test_a_slice_replaces_what_it_states(tmp_path: Path) -> None:
-    slices = {"small": {"factors": {"model": ["tiny"]}, "options": {"steps": 2}, "repeats": 1}}
+    slices = {"small": {"factors": {"model": ["tiny", "alexnet"]}, "options": {"steps": 2}}}
+    slices["small"]["repeats"] = 1
     small = load(tmp_path, "small", slices=slices)
-    assert small.factors == {"runtime": ["native", "docker"], "model": ["tiny"]}
+    assert small.factors == {"runtime": ["native", "docker"], "model": ["tiny", "alexnet"]}
     assert small.options["steps"] == 2
     assert small.options["batch_size"] == 8
     assert (small.repeats, small.demonstration) == (1, True)
-    assert "the slice 'small' of it, with model ['tiny'], steps 2" in small.description
+    assert "the slice 'small' of it, with model tiny / alexnet, steps 2" in small.description
     with pytest.raises(Refused, match="did you mean 'small'"):
         load(tmp_path, "smal", slices=slices)
 
