@@ -7,15 +7,13 @@ to learn. Equal options and TensorFlow versions give equal bytes.
 """
 
 import hashlib
-import json
 import os
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workloads import _options
-from workloads._options import BadInputError, refuse
+from workloads import _dataset, _options
+from workloads._options import refuse
 from workloads._output import Context
 
 COMMON = ("images", "classes", "seed")
@@ -56,17 +54,8 @@ def estimate(options: Options, cores: float) -> float:
 
 
 def run(options: Options, context: Context) -> None:
-    """Writes the folder under another name and renames it when it is complete."""
-    final = context.out / "dataset"
-    if final.exists():
-        raise BadInputError(f"out: must be a folder without a data set; given: {final} exists")
-    partial = context.out / f".dataset.partial-{os.getpid()}"
-    try:
-        manifest = _write(options, partial)
-        (partial / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
-        partial.replace(final)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    """Writes OUT/dataset."""
+    manifest = _dataset.make(context.out, lambda folder: _write(options, folder))
     context.scalar("images", options.images, "images")
     context.scalar("mean_size", manifest["bytes"] / options.images, "bytes")
     context.environment.update(tensorflow=manifest["tensorflow"], digest=manifest["digest"])

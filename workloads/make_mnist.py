@@ -7,15 +7,11 @@ bytes. With the default size a linear model reaches about 90 %, one with 100 hid
 """
 
 import hashlib
-import json
-import os
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads import _idx, _options
-from workloads._options import BadInputError
+from workloads import _dataset, _idx, _options
 from workloads._output import Context
 
 if TYPE_CHECKING:
@@ -57,18 +53,8 @@ def estimate(options: Options, cores: float) -> float:
 
 
 def run(options: Options, context: Context) -> None:
-    """Writes the folder under another name and renames it when it is complete."""
-    final = context.out / "dataset"
-    if final.exists():
-        raise BadInputError(f"out: must be a folder without a data set; given: {final} exists")
-    partial = context.out / f".dataset.partial-{os.getpid()}"
-    try:
-        partial.mkdir()
-        manifest = _write(options, partial)
-        (partial / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
-        partial.replace(final)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    """Writes OUT/dataset."""
+    manifest = _dataset.make(context.out, lambda folder: _write(options, folder))
     context.scalar("images", options.train + options.test, "images")
     context.environment.update(numpy=manifest["numpy"], digest=manifest["digest"])
 

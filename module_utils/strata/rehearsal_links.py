@@ -33,7 +33,7 @@ ROUNDING = 0.01
 # TCP's payload is 0.956 of what the queue counts, with 1,500 bytes a packet.
 RATE_WITHIN = (0.93, 1.01)
 MEASURE_S = 2
-TRIES = 3
+TRIES = 6
 PORT = 5201
 LISTEN_S = 5.0
 DELAY_WITHIN = 0.10
