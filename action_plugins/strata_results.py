@@ -122,8 +122,13 @@ class ActionModule(ActionBase):
 def name(levels: dict[str, Any], run: dict[str, Any]) -> str:
     """A cell for people: its platform and what varies beside it."""
     platform = "/".join(str(levels[part]) for part in PLATFORM)
-    rest = [str(levels[f]) for f in run["factors"] if f not in PLATFORM and levels[f]]
+    rest = [_said(f, levels[f]) for f in run["factors"] if f not in PLATFORM and levels[f]]
     return " ".join([platform, *rest])
+
+
+def _said(factor: str, level: Any) -> str:
+    """A level that is a number says nothing without the name of its factor."""
+    return f"{factor} {level}" if isinstance(level, int | float) else str(level)
 
 
 def _check_answers(answers: dict[str, dict[str, Any]]) -> None:

@@ -187,10 +187,8 @@ def link(
     for to, source, rate in found:
         inward = to.startswith("server")
         ends.setdefault((to if inward else source, inward), []).append(rate)
-    # Synchronous workers wait for the slowest of them, so all paths are as slow as that one.
-    together = levels["distribution"] == "ps_sync"
     each = size / levels["servers"]
-    busy = [(len(r) * min(r) if together else sum(r), len(r) * each) for r in ends.values()]
+    busy = [(sum(rates), len(rates) * each) for rates in ends.values()]
     return max(busy, key=lambda end: end[1] / end[0])
 
 
