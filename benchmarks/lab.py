@@ -2,7 +2,7 @@
 
     python benchmarks/lab.py noop [--nodes 1 3 6 10] [--rounds 5]
         a second run of preflight, provision and deploy, which changes nothing, beside the first,
-        and beside other numbers of nodes in the same rounds
+        which begins with an empty cache, and beside other numbers of nodes in the same rounds
     python benchmarks/lab.py share [--repeats 10]
         the share of wall time spent in trials, for trials of 30 s on three nodes
     python benchmarks/lab.py cold
@@ -111,13 +111,13 @@ def noop(lab: Lab, nodes: list[int], rounds: int) -> None:
     """The lab has as many nodes as the largest number; for a smaller one the first are taken."""
     most = max(nodes)
     line(f"up, {most} nodes", [lab.rehearse(f"-erehearsal_nodes={most}")])
-    spin = lab.experiment()
-    first, _ = lab.site(spin, *DEPLOY)
+    given = (lab.experiment(), f"-estrata_cache={lab.folder}/cache", *DEPLOY)
+    first, _ = lab.site(*given)
     line(f"first deploy, {most} nodes", [first])
     times: dict[int, list[float]] = {number: [] for number in nodes}
     for _ in range(rounds):
         for number in random.sample(nodes, len(nodes)):
-            seconds, said = lab.site(spin, *DEPLOY, nodes=number)
+            seconds, said = lab.site(*given, nodes=number)
             times[number].append(seconds)
             if changed(said):
                 raise SystemExit(f"a second run changed something:\n{said[-3000:]}")
