@@ -40,7 +40,6 @@ service_manager: {description: "C(systemd), C(sysvinit) or C(none).", returned: 
 distribution: {description: C(id) and C(version)., returned: always, type: dict}
 gpu: {description: "Whether an NVIDIA GPU is C(present), and the container C(toolkit).", returned: always, type: dict}
 virtualisation: {description: "C(none), C(container), C(kvm), C(qemu-tcg) or another hypervisor.", returned: always, type: str}
-mmdebstrap: {description: Whether the tool is there., returned: always, type: bool}
 lease: {description: The lease in force; empty without one., returned: always, type: dict}
 python: {description: Version of Python., returned: always, type: str}
 """

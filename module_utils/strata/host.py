@@ -91,7 +91,6 @@ def look(state_dir: Path) -> dict[str, Any]:
         "distribution": distribution(),
         "gpu": {"present": gpu.present(), "toolkit": _has("nvidia-ctk")},
         "virtualisation": virtualisation(),
-        "mmdebstrap": _has("mmdebstrap"),
         "lease": _lease(),
         "python": platform.python_version(),
         "address": address(),
