@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import usage
 from .errors import Refused
 from .rehearsal import Shape
 
@@ -73,12 +74,26 @@ class Reading:
     wanted: float
     unit: str
     good: bool
+    stolen: float = 0.0  # CPUs of this machine that its hypervisor took meanwhile
+
+    @property
+    def excused(self) -> bool:
+        """Too little, by no more than what was stolen.
+
+        While a CPU stands still the bucket is full, and its tokens are lost. Measured at 1 Gb/s:
+        0.1 to 0.7 stolen CPUs cost half as large a share of the rate.
+        """
+        missing = RATE_WITHIN[0] - self.measured / self.wanted
+        return not self.good and 0 <= missing <= self.stolen
 
     def line(self) -> str:
-        return (
+        text = (
             f"{self.source} to {self.target}: {self.what} {self.measured:.4g} {self.unit}"
             f" (asked {self.wanted:.4g})"
         )
+        if self.excused:
+            text += f", while the hypervisor took {self.stolen:.2f} CPUs of this machine"
+        return text
 
 
 def ends(node: Node) -> list[End]:
@@ -191,15 +206,23 @@ def measure_rate(nodes: list[Node], shape: Shape) -> Iterator[Reading]:
 def _tried(source: Node | None, target: Node, shape: Shape, reverse: bool) -> Reading:
     """The first good reading, or the last: a busy machine is not a wrong link."""
     low, high = RATE_WITHIN
+    here = source.name if source else "this machine"
+    names = (target.name, here) if reverse else (here, target.name)
+    options = [f"--time={MEASURE_S}", *(["--reverse"] if reverse else [])]
     for _ in range(TRIES):
-        told = _iperf(source, target, [f"--time={MEASURE_S}", *(["--reverse"] if reverse else [])])
+        before = _stolen(), time.monotonic()
+        told = _iperf(source, target, options)
+        stolen = (_stolen() - before[0]) / (time.monotonic() - before[1])
         got = told["end"]["sum_received"]["bits_per_second"]
         good = low <= got / shape.rate <= high
         if good:
             break
-    here = source.name if source else "this machine"
-    names = (target.name, here) if reverse else (here, target.name)
-    return Reading(*names, "TCP carries", got / 1e6, shape.rate / 1e6, "Mbit/s", good)
+    return Reading(*names, "TCP carries", got / 1e6, shape.rate / 1e6, "Mbit/s", good, stolen)
+
+
+def _stolen() -> float:
+    """CPU seconds that a hypervisor has taken from this machine so far."""
+    return usage.cpu(Path("/proc/stat").read_text())[1]
 
 
 def measure_delay(nodes: list[Node], shape: Shape) -> Iterator[Reading]:
@@ -233,7 +256,7 @@ def measure_loss(nodes: list[Node], shape: Shape) -> Iterator[Reading]:
 
 def check(readings: list[Reading]) -> None:
     """Refuse a lab whose links do not do what was asked. Raises Refused."""
-    bad = [reading.line() for reading in readings if not reading.good]
+    bad = [reading.line() for reading in readings if not reading.good and not reading.excused]
     if bad:
         raise Refused(
             "a link was shaped and does not do what was asked",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -114,6 +115,20 @@ def test_links_that_miss_are_refused_with_what_was_measured() -> None:
     rehearsal_links.check([good])
     with pytest.raises(Refused, match=r"given: b to a: TCP carries 420 Mbit/s \(asked 1000\)"):
         rehearsal_links.check([good, bad])
+
+
+@pytest.mark.parametrize(
+    ("measured", "stolen", "passes"), [(700, 0.3, True), (700, 0.2, False), (1300, 0.3, False)]
+)
+def test_a_link_is_not_blamed_for_what_a_hypervisor_took(
+    measured: float, stolen: float, passes: bool
+) -> None:
+    reading = rehearsal_links.Reading(
+        *("a", "b", "TCP carries", measured, 1000, "Mbit/s"), good=False, stolen=stolen
+    )
+    assert ("while the hypervisor took 0.30 CPUs" in reading.line()) is passes
+    with contextlib.nullcontext() if passes else pytest.raises(Refused):
+        rehearsal_links.check([reading])
 
 
 def test_the_nodes_read_from_the_suites_own_mirrors_only() -> None:
