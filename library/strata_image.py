@@ -9,14 +9,20 @@ short_description: Hold the workload image on a host, and prove it
 description:
   - Unpacks the image for the runtime V(native) and imports it into Docker for V(docker).
   - Proves that each of them holds the digest. Other workload images are removed.
+  - A virtual environment is where it was made, and is only described.
   - When the host needs the archive and does not have it, V(archive_needed) says so and nothing is done.
 options:
+  kind:
+    description: What the image was made from.
+    type: str
+    choices: [rootfs, oci, venv]
+    default: rootfs
   digest:
     description: SHA-256 of the image's canonical tar. Not needed for O(state=absent).
     type: str
     default: ""
   archive:
-    description: The tar on this host, needed only when the image is not held yet.
+    description: The tar on this host, needed only when the image is not held yet. For V(venv), the environment.
     type: path
     default: ""
   runtimes:
@@ -57,6 +63,10 @@ holds:
   description: For each runtime, the digest that it is proven to hold, or an empty string.
   returned: success
   type: dict
+image:
+  description: The image on this host as M(strata_trial) takes it, C(kind), C(digest), C(rootfs), C(docker).
+  returned: success
+  type: dict
 archive_needed:
   description: Whether the archive must be carried to this host first.
   returned: success
@@ -69,7 +79,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.image import DockerImage, Rootfs
+from ansible.module_utils.strata.image import DockerImage, Rootfs, held
 
 
 class Native:
@@ -87,20 +97,20 @@ class Native:
 
 
 def stores(given: dict[str, Any]) -> dict[str, Native | DockerImage]:
-    """What keeps the image for each runtime. Raises ImportError without the Docker SDK."""
-    found: dict[str, Native | DockerImage] = {}
-    if "native" in given["runtimes"]:
-        found["native"] = Native(Path(given["state_dir"]), given["digest"])
-    if "docker" in given["runtimes"]:
-        import docker  # noqa: PLC0415 - hosts without the runtime do not have it
-
-        found["docker"] = DockerImage(docker.from_env(), given["digest"])
-    return found
+    """What keeps the image for each runtime."""
+    if given["kind"] == "venv":
+        return {}
+    kept: dict[str, Native | DockerImage] = {
+        "native": Native(Path(given["state_dir"]), given["digest"]),
+        "docker": DockerImage(given["digest"]),
+    }
+    return {runtime: kept[runtime] for runtime in given["runtimes"]}
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
+            "kind": {"type": "str", "choices": ["rootfs", "oci", "venv"], "default": "rootfs"},
             "digest": {"type": "str", "default": ""},
             "archive": {"type": "path", "default": ""},
             "runtimes": {
@@ -140,6 +150,7 @@ def change(module: AnsibleModule, kept: dict[str, Native | DockerImage]) -> None
     module.exit_json(
         changed=bool(loads) or any(superfluous.values()),
         archive_needed=needed,
+        image=held(given["kind"], given["digest"], Path(given["state_dir"]), given["archive"]),
         holds={
             name: given["digest"] if held or (name in loads and not module.check_mode) else ""
             for name, held in before.items()

@@ -67,7 +67,7 @@ EXAMPLES = r"""
   strata_trial:
     slot: "{{ slot | combine({'run': run}) }}"
     host: "{{ inventory_hostname }}"
-    image: "{{ workload_image_held }}"
+    image: "{{ workload_image_held.image }}"
     holder: "{{ controller }}"
     state_dir: /var/lib/strata
 """

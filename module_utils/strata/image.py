@@ -9,6 +9,7 @@ size, mode or time in it has changed since, that is not done a second time.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -19,13 +20,16 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, cast
+from urllib.parse import quote
 
+from . import host
 from .errors import Refused
 from .identity import digest
 
 # The time stamp of every file of an image: what is in it decides its digest, not when it was made.
 EPOCH = 1_700_000_000
 REPOSITORY = "strata/workload"
+ENGINE_S = 60.0  # an engine that imports for others is slow, not gone
 # Folders that every image has, as places to mount on.
 MOUNT_POINTS = ("in", "out", "data", "tmp", "proc", "sys", "dev", "run")
 
@@ -184,34 +188,70 @@ class Rootfs:
 
 
 class DockerImage:
-    """The same image in a Docker engine. `client` is a `docker.DockerClient`."""
+    """The same image in the Docker engine of this host.
 
-    def __init__(self, client: Any, content: str) -> None:
-        self._client, self.content = client, content
-        self.reference = f"{REPOSITORY}:{content[:12]}"
+    A deploy that changes nothing only asks. It asks the engine itself: to import the SDK alone
+    takes longer than the answers. All methods raise Refused where no engine answers.
+    """
+
+    def __init__(self, content: str) -> None:
+        self.content = content
+        self.reference = docker_reference(content)
 
     def holds(self) -> bool:
         """True when the engine's image is one layer whose diffID is the digest."""
-        found = self._client.images.list(filters={"reference": self.reference})
-        return any(image.attrs["RootFS"]["Layers"] == [f"sha256:{self.content}"] for image in found)
+        if self.reference not in self._tags():
+            return False
+        found = _ask_engine(f"/images/{self.reference}/json")
+        return bool(found["RootFS"]["Layers"] == [f"sha256:{self.content}"])
 
     def load(self, tar: Path) -> None:
         """Import `tar`. Raises Refused when the engine then does not hold the digest."""
-        self._client.api.import_image(src=str(tar), repository=REPOSITORY, tag=self.content[:12])
+        with self._sdk() as client:
+            client.api.import_image(src=str(tar), repository=REPOSITORY, tag=self.content[:12])
         if not self.holds():
             raise Refused(f"Docker does not hold image {self.content[:12]} after the import")
 
     def others(self) -> list[str]:
         """Tags of other workload images."""
-        return [
-            tag
-            for image in self._client.images.list(name=REPOSITORY)
-            for tag in image.tags
-            if tag != self.reference
-        ]
+        return [tag for tag in self._tags() if tag != self.reference]
 
     def remove(self, tag: str) -> None:
-        self._client.images.remove(tag, force=True)
+        with self._sdk() as client:
+            client.images.remove(tag, force=True)
+
+    def _tags(self) -> list[str]:
+        asked = quote(json.dumps({"reference": [REPOSITORY]}))
+        found = _ask_engine(f"/images/json?filters={asked}")
+        return [tag for image in found for tag in image["RepoTags"] or []]
+
+    def _sdk(self) -> contextlib.closing[Any]:
+        import docker  # noqa: PLC0415 - see above, and hosts without the runtime do not have it
+
+        return contextlib.closing(docker.from_env())
+
+
+def _ask_engine(path: str) -> Any:
+    try:
+        return json.loads(host.docker_ask(path, ENGINE_S))
+    except OSError as error:
+        raise Refused(
+            "the Docker engine of this host answers",
+            given=f"{path}: {error}",
+            then="look at its log, and start it again",
+        ) from error
+
+
+def docker_reference(content: str) -> str:
+    """What Docker calls the image with this digest."""
+    return f"{REPOSITORY}:{content[:12]}"
+
+
+def held(kind: str, content: str, state_dir: Path, environment: str) -> dict[str, str]:
+    """The image on this host as runtimes take it; a virtual environment is where it was made."""
+    rootfs = environment if kind == "venv" else str(Rootfs(state_dir / "images", content).root)
+    names = {"kind": kind, "digest": content}
+    return {**names, "rootfs": rootfs, "docker": docker_reference(content)}
 
 
 def tree_digest(root: Path, pattern: str = "*.py") -> str:

@@ -60,6 +60,18 @@ def test_another_image_goes_and_absent_removes_all(
     assert not run_module("strata_image", gone)["changed"]
 
 
+def test_the_image_is_told_as_a_trial_takes_it(
+    run_module: RunModule, asked: dict[str, Any], tmp_path: Path
+) -> None:
+    told = run_module("strata_image", asked)["image"]
+    assert (Path(told["rootfs"]) / "opt/file").read_text() == "content"
+    assert told["docker"] == f"strata/workload:{asked['digest'][:12]}"
+    environment = str(tmp_path / "venv")
+    found = run_module("strata_image", {**asked, "kind": "venv", "archive": environment})
+    assert (found["changed"], found["archive_needed"], found["holds"]) == (False, False, {})
+    assert found["image"] == {**told, "kind": "venv", "rootfs": environment}
+
+
 def test_a_host_without_the_archive_asks_for_it(
     run_module: RunModule, asked: dict[str, Any]
 ) -> None:

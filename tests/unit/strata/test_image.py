@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from strata import build, image
+from strata import build, host, image
 from strata.errors import Refused
 
 
@@ -97,3 +97,12 @@ def test_the_source_names_the_image_before_it_is_built(tmp_path: Path) -> None:
     again = key()
     lock.write_text("a==2")
     assert key() != again
+
+
+def test_an_engine_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(path: str, timeout: float) -> bytes:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(host, "docker_ask", silent)
+    with pytest.raises(Refused, match=r"(?s)the Docker engine of this host answers.*refused.*log"):
+        image.DockerImage("0" * 64).holds()

@@ -1,0 +1,48 @@
+"""Each role says what it takes: its defaults and its argument specification say the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import REPO
+
+ROLES = sorted(path for path in (REPO / "roles").iterdir() if path.is_dir())
+
+
+@pytest.fixture(params=ROLES, ids=lambda role: role.name)
+def role(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+@pytest.fixture
+def defaults(role: Path) -> dict[str, Any]:
+    found = yaml.safe_load((role / "defaults/main.yml").read_text())
+    return {name: value for name, value in found.items() if not name.startswith("__")}
+
+
+@pytest.fixture
+def arguments(role: Path) -> dict[str, dict[str, Any]]:
+    """Of all of the role's entry points."""
+    specs = yaml.safe_load((role / "meta/argument_specs.yml").read_text())["argument_specs"]
+    return {name: option for spec in specs.values() for name, option in spec["options"].items()}
+
+
+def test_every_default_is_an_argument_with_a_type(
+    defaults: dict[str, Any], arguments: dict[str, dict[str, Any]]
+) -> None:
+    assert arguments.keys() == defaults.keys()
+    assert [name for name, argument in arguments.items() if "type" not in argument] == []
+
+
+def test_a_default_that_is_told_is_the_one_in_force(
+    defaults: dict[str, Any], arguments: dict[str, dict[str, Any]]
+) -> None:
+    told = {
+        name: argument["default"] for name, argument in arguments.items() if "default" in argument
+    }
+    assert told == {name: defaults[name] for name in told}
