@@ -8,7 +8,8 @@ module: strata_image
 short_description: Hold the workload image on a host, and prove it
 description:
   - Unpacks the image for the runtime V(native) and imports it into Docker for V(docker).
-  - Proves that each of them holds the digest. Other workload images are removed.
+  - Proves that each of them holds the digest. Other workload images, and archives in which images were
+    carried to O(state_dir)/images, are removed.
   - A virtual environment is where it was made, and is only described.
   - When the host needs the archive and does not have it, V(archive_needed) says so and nothing is done.
 options:
@@ -79,7 +80,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.image import DockerImage, Rootfs, held
+from ansible.module_utils.strata.image import DockerImage, Rootfs, carried, held
 
 
 class Native:
@@ -133,31 +134,38 @@ def main() -> None:
 
 def change(module: AnsibleModule, kept: dict[str, Native | DockerImage]) -> None:
     """Bring every store to the asked state; leaves through exit_json."""
-    given = module.params
+    given, state_dir = module.params, Path(module.params["state_dir"])
     wanted = given["state"] == "present"
     before = {name: wanted and store.holds() for name, store in kept.items()}
-    missing = [name for name, held in before.items() if wanted and not held]
+    missing = [name for name, proven in before.items() if wanted and not proven]
     superfluous = {name: store.others() for name, store in kept.items()}
     archive = Path(given["archive"])
-    needed = bool(missing) and not (given["archive"] and archive.is_file())
+    needed = bool(missing) and not archive.is_file()
+    archives = [] if needed else carried(state_dir)
     if not module.check_mode and not needed:
         for name in missing:
             kept[name].load(archive)
         for name, others in superfluous.items():
             for other in others:
                 kept[name].remove(other)
+        for one in archives:
+            one.unlink()
     loads = [] if needed else missing
     module.exit_json(
-        changed=bool(loads) or any(superfluous.values()),
+        changed=bool(loads or archives) or any(superfluous.values()),
         archive_needed=needed,
-        image=held(given["kind"], given["digest"], Path(given["state_dir"]), given["archive"]),
+        image=held(given["kind"], given["digest"], state_dir, given["archive"]),
         holds={
-            name: given["digest"] if held or (name in loads and not module.check_mode) else ""
-            for name, held in before.items()
+            name: given["digest"] if proven or (name in loads and not module.check_mode) else ""
+            for name, proven in before.items()
         },
         diff={
-            "before": {"holds": before, "others": superfluous},
-            "after": {"holds": dict.fromkeys(kept, wanted), "others": {}},
+            "before": {
+                "holds": before,
+                "others": superfluous,
+                "archives": [one.name for one in archives],
+            },
+            "after": {"holds": dict.fromkeys(kept, wanted), "others": {}, "archives": []},
         },
     )
 

@@ -184,7 +184,13 @@ class Rootfs:
         """
         if not self._images.exists():
             return []
-        return [path for path in self._images.iterdir() if path.name != self.content[:12]]
+        folders = (path for path in self._images.iterdir() if path.is_dir())
+        return [path for path in folders if path.name != self.content[:12]]
+
+
+def carried(state_dir: Path) -> list[Path]:
+    """Archives in which images came to this host. One that is held needs none."""
+    return sorted((state_dir / "images").glob("*.tar"))
 
 
 class DockerImage:

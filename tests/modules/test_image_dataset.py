@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,28 @@ def test_a_host_without_the_archive_asks_for_it(
 ) -> None:
     found = run_module("strata_image", {**asked, "archive": "/nowhere.tar"})
     assert (found["failed"], found["changed"], found["archive_needed"]) == (False, False, True)
+
+
+def test_what_an_image_was_carried_in_goes_once_it_is_held(
+    run_module: RunModule, asked: dict[str, Any]
+) -> None:
+    carried = Path(asked["state_dir"]) / "images" / f"{asked['digest'][:12]}.tar"
+    carried.parent.mkdir(parents=True)
+    shutil.copy(asked["archive"], carried)
+    of_another = carried.with_name("0123456789ab.tar")
+    of_another.touch()
+    lacking = run_module("strata_image", {**asked, "archive": "/nowhere.tar"})
+    assert (lacking["archive_needed"], carried.exists()) == (True, True)
+    first = run_module("strata_image", {**asked, "archive": str(carried)})
+    assert (first["changed"], first["holds"]) == (True, {"native": asked["digest"]})
+    assert [path.name for path in carried.parent.iterdir()] == [asked["digest"][:12]]
+    # A run that was killed in between left it behind.
+    shutil.copy(asked["archive"], carried)
+    dry = run_module("strata_image", asked, check=True, diff=True)
+    assert dry["changed"] and carried.exists()
+    assert run_module("strata_image", asked)["changed"]
+    assert not carried.exists()
+    assert not run_module("strata_image", asked)["changed"]
 
 
 def test_an_archive_of_another_image_is_refused(
