@@ -220,12 +220,16 @@ def test_a_signal_ends_it_in_order(run: Any, number: int) -> None:
     assert signal.getsignal(number) is before
 
 
+def _flag(found: dict[str, Any], name: str) -> str:
+    """The detail of a flag, among those that this machine gives rise to."""
+    return next(str(flag["detail"]) for flag in found["flags"] if flag["name"] == name)
+
+
 def test_what_cannot_be_removed_is_said_and_costs_nothing(run: Any) -> None:
     outcome, _ = run({"ended": Ended(3), "raises": {"remove": OSError("busy")}})
     found = outcome["record"]
     assert found["reason"]["cause"] == "exit"
-    assert found["flags"][-1]["name"] == "leftovers"
-    assert "busy" in found["flags"][-1]["detail"]
+    assert "busy" in _flag(found, "leftovers")
 
 
 def test_the_end_is_when_it_was_seen_not_when_it_was_asked_about(run: Any) -> None:
@@ -254,7 +258,7 @@ def test_a_pipe_without_a_reader_is_noticed() -> None:
 def test_folders_of_killed_trials_are_removed_and_said(run: Any, tmp_path: Path) -> None:
     (tmp_path / "trials" / "old-r1" / "out").mkdir(parents=True)
     found = run({"ended": Ended(1)})[0]["record"]
-    assert found["flags"][0] == {"name": "leftovers", "detail": "folder of trial old-r1"}
+    assert _flag(found, "leftovers") == "folder of trial old-r1"
     assert list((tmp_path / "trials").iterdir()) == []
 
 
