@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import os
-import re
 import socket
 import struct
 import subprocess
@@ -243,9 +242,11 @@ def test_a_peer_that_was_killed_is_named_at_once() -> None:
     assert processes[1].stdout.readline() == "begun\n"
     time.sleep(0.3)
     processes[1].kill()
-    _, error = processes[0].communicate(timeout=15)  # sooner than by its silence, of 20 s
+    begin = time.monotonic()
+    _, error = processes[0].communicate(timeout=20)
     processes[1].communicate()
     assert f"worker 1 at {told[0]['workers'][1]} was lost" in error
+    assert time.monotonic() - begin < 3
 
 
 @pytest.fixture
@@ -290,13 +291,10 @@ def test_a_peer_behind_a_cut_cable_is_noticed(nodes: list[str], pause: float) ->
         assert [process.stdout.readline() for process in processes] == ["begun\n"] * 2
         time.sleep(0.5)
         ip(nodes[2], "link", "set", "port1", "nomaster")  # both nodes still have their carrier
-        # TCP's own patience is a quarter of an hour.
+        begin = time.monotonic()
         _, error = processes[0].communicate(timeout=30)
-        # The kernel gives the cause that it saw: no answer at all, or none to who has the address.
-        lost = (
-            "worker 1 at 10[.]231[.]78[.]2:29400 was lost: (Connection timed out|No route to host)"
-        )
-        assert re.search(lost, error), error
+        assert "worker 1 at 10.231.78.2:29400 was lost: Connection timed out" in error, error
+        assert 1 < time.monotonic() - begin < 8
     finally:
         for process in processes:
             process.kill()
