@@ -73,6 +73,7 @@ class Native:
         self._rooted = spec.image["kind"] != "venv"
         self._group = cgroup.Group(spec.name)
         self._process: subprocess.Popen[bytes] | None = None
+        self._kills_before = processes.memory_kills()
         self._setup_cpu = 0.0  # seconds that the set-up took, no part of the program
         self._last = Counters()
         self._logs = [spec.spool / name for name in ("stdout", "stderr")]
@@ -159,7 +160,8 @@ class Native:
                 return None
         if self._last.memory_peak is None:
             self._last = replace(self._last, memory_peak=processes.largest_child())
-        memory = self._rooted and cgroup.out_of_memory(self._group.paths())
+        kills = cgroup.memory_kills(self._group.paths()) if self._rooted else None
+        memory = processes.out_of_memory(code, kills, self._kills_before)
         return Ended(code, memory, at if poll else time.monotonic())
 
     def usage(self) -> Counters:
