@@ -15,10 +15,8 @@ from docker.errors import APIError, DockerException, NotFound
 
 from .. import cgroup, processes
 from . import (
-    GID,
     LOG_BYTES,
     SHARED,
-    UID,
     Counters,
     Ended,
     RuntimeLostError,
@@ -95,7 +93,7 @@ class Docker:
             "command": program(spec),
             "environment": spec.environment,
             "labels": {LABEL: spec.name, "strata.run": spec.run},
-            "user": f"{UID}:{GID}",
+            "user": f"{spec.account}:{spec.account}",
             **self._network(),
             "volumes": volumes,
             "tmpfs": {"/tmp": TMP_OPTIONS},  # noqa: S108 - a path inside the container

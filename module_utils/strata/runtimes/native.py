@@ -18,9 +18,7 @@ from typing import Any
 
 from .. import cgroup, gpu, processes
 from . import (
-    GID,
     LOG_BYTES,
-    UID,
     Counters,
     Ended,
     Spec,
@@ -93,7 +91,8 @@ class Native:
         unshare = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", SETUP, "sh"]
         command = [*unshare, *map(str, arguments), *variables, *program(spec)]
         groups = " ".join(self._group.procs_files())
-        environment = {"PATH": SETUP_PATH, "GROUPS_TO_JOIN": groups, "IDS": f"{UID}:{GID}"}
+        account = f"{spec.account}:{spec.account}"
+        environment = {"PATH": SETUP_PATH, "GROUPS_TO_JOIN": groups, "IDS": account}
         self._start(command, stdin=subprocess.PIPE, env=environment)
         self._await_ready()
 

@@ -45,7 +45,16 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Native]]:
         (spool / "in/config.json").write_text(json.dumps({"do": do}))
         image = {"kind": "venv", "digest": "d", "rootfs": str(venv), "docker": ""}
         environment = {**runtimes.ENVIRONMENT, "PATH": os.environ["PATH"]}
-        spec = Spec("t-r1", "run", "any", spool, image, environment=environment, **more)
+        spec = Spec(
+            "t-r1",
+            "run",
+            "any",
+            spool,
+            image,
+            account=os.geteuid(),
+            environment=environment,
+            **more,
+        )
         made.append(Native(spec))
         made[-1].prepare()
         made[-1].launch()
@@ -172,9 +181,12 @@ def test_without_the_sdk_a_container_is_a_failed_start(
 # Docker, with an engine that only notes what is asked of it.
 
 
+ACCOUNT = 2_000_000_000
+
+
 def spec_of(spool: Path, **more: Any) -> Spec:
     image = {"kind": "rootfs", "digest": "d", "rootfs": "/x", "docker": "strata/workload:d"}
-    return Spec("t-r1", "run", "spin", spool, image, network="bridge", **more)
+    return Spec("t-r1", "run", "spin", spool, image, account=ACCOUNT, network="bridge", **more)
 
 
 class Engine:
@@ -248,7 +260,7 @@ def test_a_container_gets_the_least_it_needs(engine: Engine, tmp_path: Path) -> 
     given = engine.created
     assert given["cap_drop"] == ["ALL"]
     assert given["security_opt"] == ["no-new-privileges"]
-    assert given["read_only"] and given["user"] == f"{runtimes.UID}:{runtimes.GID}"
+    assert given["read_only"] and given["user"] == f"{ACCOUNT}:{ACCOUNT}"
     assert given["volumes"] == {
         f"{tmp_path}/in": {"bind": "/in", "mode": "ro"},
         f"{tmp_path}/out": {"bind": "/out", "mode": "rw"},
