@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import files, runtimes
+from . import account, files, runtimes
 from .errors import Refused
 from .identity import digest
 
@@ -95,12 +95,15 @@ def generate(image: dict[str, str], asked: dict[str, Any], folder: Path) -> None
     shutil.rmtree(spool, ignore_errors=True)
     for name in ("in", "out"):
         (spool / name).mkdir(parents=True)
-    os.chown(spool / "out", runtimes.UID, runtimes.GID)
+    number = account.own(set())
+    os.chown(spool / "out", number, -1)
     (spool / "in" / "config.json").write_text(
         json.dumps({"options": options, "data_dir": None, "cpus": None})
     )
     spec = runtimes.Spec(
-        workload, "dataset", workload, spool, image, environment=runtimes.ENVIRONMENT
+        *(workload, "dataset", workload, spool, image),
+        account=number,
+        environment=runtimes.ENVIRONMENT,
     )
     runtime = runtimes.make("native", spec)
     try:

@@ -76,6 +76,23 @@ def largest_child() -> int:
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
+def memory_kills() -> int:
+    """How many processes the kernel of this machine has killed for want of memory so far."""
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def out_of_memory(code: int, kills: int | None, before: int) -> bool:
+    """Whether the kernel killed a program, or a part of it, for want of memory.
+
+    The counter of its control group decides: `kills`. Where that could not be read in time, a
+    death by SIGKILL is taken for one if the machine's count has risen since it was `before`.
+    """
+    if kills is not None:
+        return kills > 0
+    return code == -signal.SIGKILL and memory_kills() > before
+
+
 def end_session(leader: int) -> None:
     """Kill until nothing of the session runs."""
     deadline = time.monotonic() + PATIENCE_S

@@ -18,9 +18,7 @@ from typing import Any
 
 from .. import cgroup, gpu, processes
 from . import (
-    GID,
     LOG_BYTES,
-    UID,
     Counters,
     Ended,
     Spec,
@@ -73,6 +71,7 @@ class Native:
         self._rooted = spec.image["kind"] != "venv"
         self._group = cgroup.Group(spec.name)
         self._process: subprocess.Popen[bytes] | None = None
+        self._kills_before = processes.memory_kills()
         self._setup_cpu = 0.0  # seconds that the set-up took, no part of the program
         self._last = Counters()
         self._logs = [spec.spool / name for name in ("stdout", "stderr")]
@@ -92,7 +91,8 @@ class Native:
         unshare = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", SETUP, "sh"]
         command = [*unshare, *map(str, arguments), *variables, *program(spec)]
         groups = " ".join(self._group.procs_files())
-        environment = {"PATH": SETUP_PATH, "GROUPS_TO_JOIN": groups, "IDS": f"{UID}:{GID}"}
+        account = f"{spec.account}:{spec.account}"
+        environment = {"PATH": SETUP_PATH, "GROUPS_TO_JOIN": groups, "IDS": account}
         self._start(command, stdin=subprocess.PIPE, env=environment)
         self._await_ready()
 
@@ -159,7 +159,8 @@ class Native:
                 return None
         if self._last.memory_peak is None:
             self._last = replace(self._last, memory_peak=processes.largest_child())
-        memory = self._rooted and cgroup.out_of_memory(self._group.paths())
+        kills = cgroup.memory_kills(self._group.paths()) if self._rooted else None
+        memory = processes.out_of_memory(code, kills, self._kills_before)
         return Ended(code, memory, at if poll else time.monotonic())
 
     def usage(self) -> Counters:
