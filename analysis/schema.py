@@ -16,10 +16,17 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from .errors import AnalysisError
 
-SCHEMA = 1
+SCHEMA = 2
+
+
+def _asked_is_unknown(document: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 did not say what a dataset was asked to be."""
+    data = document.get("dataset")
+    return {**document, "dataset": {**data, "asked": None}} if data else document
+
 
 # From a schema to the next: UPGRADES[n] takes a document of schema n to n + 1.
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _asked_is_unknown}
 
 Level = str | int | float | bool | list[str] | None
 
@@ -67,6 +74,7 @@ class Dataset(Document):
     name: str
     digest: str
     origin: Literal["given", "generated"]
+    asked: dict[str, Any] | None  # of a generated one: the workload and all its options
 
 
 class Clock(Document):

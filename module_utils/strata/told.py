@@ -1,10 +1,18 @@
-"""Whether somebody wants the trial to end: a signal, or the controller's end of our pipe."""
+"""Whether somebody wants us to end: a signal, or the controller, which is gone."""
 
 from __future__ import annotations
 
+import os
 import select
 import signal
+import threading
+import time
 from typing import Any
+
+from . import lease
+
+LOOK_S = 0.5
+GRACE_S = 10.0  # to remove what is half made
 
 
 def reader_gone(descriptor: int = 1) -> bool:
@@ -40,3 +48,24 @@ class Told:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+
+def ends_with(holder: dict[str, Any]) -> None:
+    """From now on this process ends when its controller does: what it makes, nobody waits for.
+
+    `holder` is the process of ansible-playbook, or empty. A controller that was killed leaves its
+    worker behind, and with it our pipe; so where it is one of this machine, it is looked for. The
+    end is a KeyboardInterrupt, so that what is half made is removed; after `GRACE_S` it is a kill.
+    """
+    for number in Told.NUMBERS:
+        signal.signal(number, signal.default_int_handler)
+    threading.Thread(target=_watch, args=(holder,), daemon=True).start()
+
+
+def _watch(holder: dict[str, Any]) -> None:
+    while not reader_gone() and not (holder and lease.dead(holder)):
+        time.sleep(LOOK_S)
+    # The very thread, or what it waits for would go on.
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    time.sleep(GRACE_S)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -47,14 +47,14 @@ def test_what_is_unpacked_packs_to_the_same(root: Path, tmp_path: Path) -> None:
         assert tar.getnames() == ["a", "a.txt", "link", "a/deep", "a/one", "a/deep/two"]
     rootfs = image.Rootfs(tmp_path / "images", digest)
     assert not rootfs.holds()
-    rootfs.unpack(tmp_path / "x.tar")
+    rootfs.load(tmp_path / "x.tar")
     assert rootfs.holds()
 
 
 def test_a_tampered_root_is_noticed_even_with_its_time_put_back(root: Path, tmp_path: Path) -> None:
     digest = image.pack(root, tmp_path / "x.tar")
     rootfs = image.Rootfs(tmp_path / "images", digest)
-    rootfs.unpack(tmp_path / "x.tar")
+    rootfs.load(tmp_path / "x.tar")
     victim = rootfs.root / "a" / "one"
     before = victim.stat()
     victim.write_text("X")
@@ -65,7 +65,7 @@ def test_a_tampered_root_is_noticed_even_with_its_time_put_back(root: Path, tmp_
 def test_a_touched_root_with_the_same_content_is_proven_anew(root: Path, tmp_path: Path) -> None:
     digest = image.pack(root, tmp_path / "x.tar")
     rootfs = image.Rootfs(tmp_path / "images", digest)
-    rootfs.unpack(tmp_path / "x.tar")
+    rootfs.load(tmp_path / "x.tar")
     os.utime(rootfs.root / "a" / "one", (5, 5))
     assert rootfs.holds()
 
@@ -74,7 +74,7 @@ def test_an_archive_of_another_image_is_refused(root: Path, tmp_path: Path) -> N
     image.pack(root, tmp_path / "x.tar")
     rootfs = image.Rootfs(tmp_path / "images", "0" * 64)
     with pytest.raises(Refused, match="does not unpack to image"):
-        rootfs.unpack(tmp_path / "x.tar")
+        rootfs.load(tmp_path / "x.tar")
     assert not rootfs.folder.exists()
 
 
