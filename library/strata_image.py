@@ -87,14 +87,12 @@ from ansible.module_utils.strata import told, uses
 from ansible.module_utils.strata.errors import Refused
 from ansible.module_utils.strata.image import DockerImage, Rootfs, carried, held
 
-Store = Rootfs | DockerImage
 
-
-def stores(given: dict[str, Any]) -> dict[str, Store]:
+def stores(given: dict[str, Any]) -> dict[str, Rootfs | DockerImage]:
     """What keeps the image for each runtime."""
     if given["kind"] == "venv":
         return {}
-    kept: dict[str, Store] = {
+    kept: dict[str, Rootfs | DockerImage] = {
         "native": Rootfs(Path(given["state_dir"]) / "images", given["digest"]),
         "docker": DockerImage(given["digest"]),
     }
@@ -127,7 +125,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
 
 
-def change(module: AnsibleModule, kept: dict[str, Store]) -> None:
+def change(module: AnsibleModule, kept: dict[str, Rootfs | DockerImage]) -> None:
     """Bring every store to the asked state; leaves through exit_json."""
     given, state_dir = module.params, Path(module.params["state_dir"])
     wanted = given["state"] == "present"

@@ -45,7 +45,7 @@ FOREIGN = (
 UMASK = 0o022  # whatever the user's: modes are part of the digest
 ARCHIVE, RECEIPT, ROOT = "image.tar", "built.json", "root"
 # All that may be in the folder of images, those of earlier versions too.
-MADE = re.compile(r"(base-|venv-)?[0-9a-f]{12}(\.tar|\.json|\.part)?")
+MADE = re.compile(r"(base-|venv-)?[0-9a-f]{12}(\.tar|\.json|\.part)?|(distribution|exported)\.tar")
 # Wheels for the image are chosen for its Python, not for the controller's.
 WHEEL_TARGET = ("--python-version", "3.11", "--implementation", "cp", "--only-binary", ":all:")
 MANYLINUX = ("2_28", "2_27", "2_26", "2_24", "2_17", "2_12", "2_5")
