@@ -13,6 +13,7 @@ from strata import plan as planning
 from strata import results, units
 from strata.errors import Refused
 from strata.experiment import PLATFORM
+from strata.record import DATASET
 
 from analysis.errors import AnalysisError
 
@@ -195,7 +196,7 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
         "testbed": given["testbed"],
         "hosts": plan["hosts"],
         "image": {key: given["image"][key] for key in ("kind", "digest")},
-        "dataset": {key: data[key] for key in ("name", "digest", "origin")} if data else None,
+        "dataset": {key: data[key] for key in DATASET} if data else None,
         "strata": _version(),
         "baseline": plan["baseline"],
         "demonstration": experiment["demonstration"],

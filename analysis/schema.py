@@ -20,10 +20,15 @@ from .errors import AnalysisError
 
 SCHEMA = 2
 
+
+def _asked_is_unknown(document: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 did not say what a dataset was asked to be, and its journal knew no `reported`."""
+    data = document.get("dataset")
+    return {**document, "dataset": {**data, "asked": None}} if data else document
+
+
 # From a schema to the next: UPGRADES[n] takes a document of schema n to n + 1.
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: lambda document: document,  # only the journal has something new: `reported`
-}
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _asked_is_unknown}
 
 # In the name of a trial's folder: its second attempt, and so on.
 ATTEMPT = ".a"
@@ -85,6 +90,7 @@ class Dataset(Document):
     name: str
     digest: str
     origin: Literal["given", "generated"]
+    asked: dict[str, Any] | None  # of a generated one: the workload and all its options
 
 
 class Clock(Document):

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import dataset, lease, units
 from .errors import Refused
-from .experiment import Experiment
+from .experiment import Experiment, Generate, resolve_options
 
 # The image unpacked and in Docker's store, its archive, its base, and room to work.
 IMAGE_DISK = 8 * 2**30
@@ -66,20 +66,37 @@ def stale_lease(name: str, facts: dict[str, Any], controller: dict[str, Any]) ->
 
 
 def dataset_of(experiment: Experiment, given: str) -> dict[str, Any] | None:
-    """The dataset to use: the folder given by the user, or the experiment's. Raises Refused."""
+    """The dataset to use: the folder given by the user, or the experiment's. Raises Refused.
+
+    `generate` has all options of its workload, and `key` names its folder.
+    """
     if given:
         name = re.sub(r"[^a-z0-9._-]+", "-", Path(given).name.lower()).strip("-.") or "given"
-        dataset.listing(Path(given))
-        return {"name": name, "path": given, "generate": None}
+        return _dataset(name, given, None)
     asked = experiment.dataset
     if asked is None:
         return None
-    if asked.path is not None:
-        dataset.listing(Path(asked.path))
-    elif asked.generate is None:
+    if (asked.path is None) == (asked.generate is None):
         raise Refused(
             "a dataset has a path, or is to be generated",
             example="dataset: {name: made, generate: {images: 1024}}",
-            given=f"dataset: {{name: {asked.name}}}",
+            given=f"dataset {asked.name}, with {'neither' if asked.path is None else 'both'}",
         )
-    return asked.model_dump()
+    return _dataset(asked.name, asked.path, asked.generate)
+
+
+def _dataset(name: str, path: str | None, generate: Generate | None) -> dict[str, Any]:
+    asked = None
+    if path is not None:
+        if not Path(path).is_absolute():
+            raise Refused(
+                "a dataset's folder is named from the root of the file system",
+                example="-e strata_dataset=/data/flowers",
+                given=path,
+                then=f"did you mean {Path(path).expanduser().absolute()}?",
+            )
+        dataset.listing(Path(path))
+    elif generate is not None:
+        options = resolve_options(generate.workload, generate.options)
+        asked = {"workload": generate.workload, "options": options}
+    return {"name": name, "path": path, "generate": asked, "key": dataset.key(name, asked)}

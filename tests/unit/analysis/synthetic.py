@@ -12,7 +12,12 @@ import numpy as np
 import pandas as pd
 
 IMAGE = "sha256:" + "a" * 64
-DATASET = {"name": "made", "digest": "sha256:" + "d" * 64, "origin": "generated"}
+DATASET = {
+    "name": "made",
+    "digest": "sha256:" + "d" * 64,
+    "origin": "generated",
+    "asked": {"workload": "make_images", "options": {"images": 256}},
+}
 NATIVE = {"substrate": "bare_metal", "runtime": "native", "network": "host"}
 DOCKER = {"substrate": "bare_metal", "runtime": "docker", "network": "bridge"}
 HOST = {"cpu.model": "Example CPU 3000", "cpu.governor": "performance", "kernel.release": "6.1.0",

@@ -62,18 +62,30 @@ def experiment(dataset: dict[str, Any] | None) -> Experiment:
 
 
 def test_a_dataset_is_given_or_generated(tmp_path: Path) -> None:
-    (tmp_path / "My Data" / "a").mkdir(parents=True)
-    (tmp_path / "My Data" / "a" / "1.jpg").touch()
-    given = preflight.dataset_of(experiment(None), str(tmp_path / "My Data"))
-    assert given == {"name": "my-data", "path": str(tmp_path / "My Data"), "generate": None}
-    made = preflight.dataset_of(experiment({"name": "made", "generate": {"images": 4}}), "")
+    data = tmp_path / "My Data"
+    (data / "a").mkdir(parents=True)
+    (data / "a" / "1.jpg").touch()
+    given = preflight.dataset_of(experiment(None), str(data))
+    assert given == {"name": "my-data", "path": str(data), "generate": None, "key": "my-data"}
+    made = preflight.dataset_of(experiment({"name": "made", "generate": {"images": 16}}), "")
     assert made is not None
-    assert (made["path"], made["generate"]["images"]) == (None, 4)
+    options = made["generate"]["options"]
+    assert (made["path"], options["images"], options["quality"]) == (None, 16, 92)
+    more = preflight.dataset_of(experiment({"name": "made", "generate": {"images": 32}}), "")
+    assert more is not None
+    assert more["key"].startswith("made-") and more["key"] != made["key"]
     assert preflight.dataset_of(experiment(None), "") is None
     with pytest.raises(Refused, match="has a path, or is to be generated"):
         preflight.dataset_of(experiment({"name": "neither"}), "")
     with pytest.raises(Refused, match="no such folder"):
         preflight.dataset_of(experiment({"name": "gone", "path": "/nowhere"}), "")
+    with pytest.raises(
+        Refused, match=r"(?s)from the root of the file system.*next: did you mean /"
+    ):
+        preflight.dataset_of(experiment(None), "data/flowers")
+    both = {"name": "both", "path": str(data), "generate": {"images": 16}}
+    with pytest.raises(Refused, match="dataset both, with both"):
+        preflight.dataset_of(experiment(both), "")
 
 
 @pytest.mark.parametrize(
