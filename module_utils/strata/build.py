@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-from . import files, image
+from . import files, image, owned
 from .errors import Refused
 from .identity import digest
 
@@ -90,7 +90,11 @@ class Builder:
         return found if whole else None
 
     def build(self) -> Built:
-        """Build what is missing. Raises Refused when a tool or a download fails."""
+        """Build what is missing. Raises Refused when a tool or a download fails.
+
+        So it does for a cache that is not Strata's: images of earlier sources in it are removed.
+        """
+        owned.Folder(self.cache, "cache").claim()
         self.folder.mkdir(parents=True, exist_ok=True)
         makers = {"rootfs": self._rootfs, "oci": self._oci, "venv": self._venv}
         built = makers[self.source.kind]()
