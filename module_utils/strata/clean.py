@@ -47,18 +47,18 @@ def remove(state: owned.Folder) -> list[str]:
             for image in client.images.list(name=REPOSITORY):
                 client.images.remove(image.id, force=True)
     for path in _leases():
-        path.unlink(missing_ok=True)
+        owned.remove(path)
     with contextlib.suppress(OSError):  # not there, or something else is in it
         lease.folder().rmdir()
     return state.remove()
 
 
 def _leases() -> list[Path]:
-    """Files of leases and locks. Without root their folder may be anybody's."""
+    """Leases, locks and uses. Without root somebody else may have taken their folder's name."""
     folder = lease.folder()
     if not folder.is_dir() or folder.is_symlink() or folder.stat().st_uid != os.geteuid():
         return []
-    return sorted(path for path in folder.iterdir() if path.suffix in {".json", ".lock", ".part"})
+    return sorted(folder.iterdir())
 
 
 def _docker() -> Any:

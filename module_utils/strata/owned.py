@@ -13,6 +13,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Collection
@@ -27,7 +28,8 @@ MARKER = ".strata.json"
 VERSION = 1
 SETTINGS = {"state": "strata_state_dir", "cache": "strata_cache"}
 NOUNS = {"state": "state folder", "cache": "cache"}
-# What Strata makes in a folder, and therefore removes.
+# What Strata makes in a folder, and therefore removes; with it, locks and half-made ones beside it.
+BESIDE = re.compile(r"[.](?P<name>.+?)([.]lock|([.]old)?[.]part)")
 MADE = {
     "state": ("datasets", "images", "trials"),
     "cache": ("datasets", "images", "rehearsal", "wheels"),
@@ -85,8 +87,15 @@ class Folder:
 
     def parts(self) -> list[Path]:
         """What is there of the names that Strata makes. A link is none: Strata makes none."""
-        paths = (self.path / name for name in MADE[self.kind])
-        return [path for path in paths if os.path.lexists(path) and not path.is_symlink()]
+        try:
+            there = sorted(self.path.iterdir())
+        except OSError:
+            return []
+        return [path for path in there if self._makes(path.name) and not path.is_symlink()]
+
+    def _makes(self, name: str) -> bool:
+        beside = BESIDE.fullmatch(name)
+        return (beside["name"] if beside else name) in MADE[self.kind]
 
     def found(self) -> list[str]:
         """Paths of all that is Strata's here, the folder first; none once it was given back."""

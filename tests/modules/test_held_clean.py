@@ -118,6 +118,15 @@ def test_a_cache_is_claimed_and_emptied_by_name(run_module: RunModule, tmp_path:
     assert run_module("strata_folder", {**asked, "kind": "state"})["failed"]
 
 
+def test_disks_that_are_not_of_a_lab_are_left_alone(run_module: RunModule, tmp_path: Path) -> None:
+    holiday = tmp_path / "disks" / "holiday.img"
+    holiday.parent.mkdir()
+    holiday.touch()
+    refused = run_module("strata_rehearsal_disks", {"folder": str(holiday.parent)})
+    assert refused["failed"] and holiday.exists()
+    assert "only what is in Strata's own cache is removed" in refused["msg"]
+
+
 def test_clean_leaves_a_host_that_is_held(
     run_module: RunModule, state: Path, tmp_path: Path
 ) -> None:

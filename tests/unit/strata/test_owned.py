@@ -197,6 +197,15 @@ def test_removal_goes_by_name_and_names_the_rest(state: Folder, tmp_path: Path) 
         state.claim()
 
 
+def test_what_is_half_made_goes_with_the_whole(tmp_path: Path) -> None:
+    cache = Folder(tmp_path / "cache", "cache")
+    cache.claim()
+    for name in ("wheels", ".wheels.lock", ".images.part", ".datasets.old.part", ".thesis.part"):
+        (cache.path / name).touch()
+    assert cache.remove() == []
+    assert tree(cache.path) == [".thesis.part"]
+
+
 def test_what_is_kept_keeps_the_marker(tmp_path: Path) -> None:
     cache = Folder(tmp_path / "cache", "cache")
     cache.claim()
