@@ -10,7 +10,7 @@ from typing import Any
 from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import experiment, lease, plan, preflight, results, units
+from strata import experiment, lease, owned, plan, preflight, results, units
 from strata.build import Source
 from strata.errors import Refused
 from strata.identity import digest
@@ -25,7 +25,9 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset({"experiment", "slice", "results", "run", "hosts", "image", "dataset"})
+    _VALID_ARGS = frozenset(
+        {"experiment", "slice", "results", "run", "cache", "hosts", "image", "dataset"}
+    )
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -43,7 +45,9 @@ class ActionModule(ActionBase):
         needs_data = any(trial.levels.get("data") == "real" for trial in trials)
         data = preflight.dataset_of(asked, given.get("dataset") or "") if needs_data else None
         _check_data(needs_data, data, asked.name)
+        owned.Folder(Path(given["cache"]), "cache").is_ours()
         for name, answers in facts.items():
+            preflight.check_state(name, answers)
             preflight.check_disk(name, answers)
         if facts:
             addresses = {host.name: host.address for host in hosts}

@@ -33,6 +33,10 @@ root: {description: Whether modules run as root here., returned: always, type: b
 cpus: {description: CPUs that may be used., returned: always, type: int}
 memory_total: {description: Bytes of memory., returned: always, type: int}
 memory_available: {description: Bytes that are available., returned: always, type: int}
+state_dir:
+  description: Whether the folder is C(ours), and if it cannot become so, what is C(refused). Others that were claimed are C(elsewhere).
+  returned: always
+  type: dict
 disk_free: {description: Bytes free where O(state_dir) is., returned: always, type: int}
 images: {description: Workload images that are unpacked here., returned: always, type: list, elements: str}
 docker: {description: "C(installed), C(running), C(version), C(sdk), and C(why_not), empty when it can be had.", returned: always, type: dict}

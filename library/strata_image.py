@@ -12,6 +12,7 @@ description:
     images were carried to O(state_dir)/images, are removed.
   - No other account can enter an unpacked image.
   - A virtual environment is where it was made, and is only described.
+  - Claims O(state_dir), and refuses one that is neither Strata's nor free.
   - When the host needs the archive and does not have it, V(archive_needed) says so and nothing is done.
 options:
   kind:
@@ -86,6 +87,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata import told, uses
 from ansible.module_utils.strata.errors import Refused
 from ansible.module_utils.strata.image import DockerImage, Rootfs, carried, held
+from ansible.module_utils.strata.owned import Folder
 
 
 def stores(given: dict[str, Any]) -> dict[str, Rootfs | DockerImage]:
@@ -129,6 +131,10 @@ def change(module: AnsibleModule, kept: dict[str, Rootfs | DockerImage]) -> None
     """Bring every store to the asked state; leaves through exit_json."""
     given, state_dir = module.params, Path(module.params["state_dir"])
     wanted = given["state"] == "present"
+    folder = Folder(state_dir, "state")
+    claimed = not folder.is_ours() and wanted
+    if claimed and not module.check_mode:
+        folder.claim()
     if wanted and given["holder"] and not module.check_mode:
         uses.note([thing for store in kept.values() for thing in store.uses()], given["holder"])
     before = {name: wanted and store.holds() for name, store in kept.items()}
@@ -152,7 +158,7 @@ def change(module: AnsibleModule, kept: dict[str, Rootfs | DockerImage]) -> None
             one.unlink()
     loads = [] if needed else missing
     module.exit_json(
-        changed=bool(loads or archives) or any(superfluous.values()),
+        changed=claimed or bool(loads or archives) or any(superfluous.values()),
         archive_needed=needed,
         image=held(given["kind"], given["digest"], state_dir, given["archive"]),
         holds={

@@ -23,6 +23,10 @@ options:
     description: Name of the results folder; empty to resume the newest unfinished run of this plan, or to begin one.
     type: str
     default: ""
+  cache:
+    description: Folder on the controller for downloads, images and datasets.
+    type: path
+    required: true
   dataset:
     description: Folder with real data instead of the experiment's dataset.
     type: str
@@ -49,6 +53,7 @@ EXAMPLES = r"""
   strata_plan:
     experiment: experiments/quick.yml
     results: results
+    cache: "{{ strata_cache }}"
     image: "{{ strata_image }}"
 """
 

@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from . import files, image, making, uses
+from . import files, image, making, owned, uses
 from .errors import Refused
 from .identity import digest
 from .making import Aside
@@ -121,7 +121,11 @@ class Builder:
         return built if size == built.bytes else None
 
     def build(self) -> Built:
-        """Build what is missing. Raises Refused when a tool or a download fails."""
+        """Build what is missing. Raises Refused when a tool or a download fails.
+
+        So it does for a cache that is not Strata's: images of earlier sources in it are removed.
+        """
+        owned.Folder(self.cache, "cache").claim()
         before = os.umask(UMASK)
         try:
             with making.making(self.path, "build the workload image") as aside:

@@ -14,7 +14,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from . import gpu, lease
+from . import gpu, lease, owned
 
 DOCKER_SOCKET = "/var/run/docker.sock"
 # Preflight waits for the slowest host; an engine that is well answers in milliseconds.
@@ -84,6 +84,7 @@ def look(state_dir: Path) -> dict[str, Any]:
         "cpus": len(os.sched_getaffinity(0)),
         "memory_total": memory["MemTotal"],
         "memory_available": memory["MemAvailable"],
+        "state_dir": owned.Folder(state_dir, "state").told(),
         "disk_free": shutil.disk_usage(existing(state_dir)).free,
         "images": sorted(path.parent.name for path in (state_dir / "images").glob("*/known.json")),
         "docker": docker(),

@@ -29,8 +29,17 @@ def check_disk(name: str, facts: dict[str, Any]) -> None:
         raise Refused(
             f"{name} has too little disk space for the workload image",
             given=f"{units.bytes_text(facts['disk_free'])} free, {units.bytes_text(needed)} needed",
-            then="free some, or set strata_state_dir to a larger file system",
+            then="free some, or name a new folder on a larger file system: "
+            "-e strata_state_dir=/srv/bigdisk/strata",
         )
+
+
+def check_state(name: str, facts: dict[str, Any]) -> None:
+    """Raises Refused when the state folder on the host is neither Strata's nor free."""
+    said = facts["state_dir"]["refused"]
+    if said:
+        parts = {part: said[part] for part in ("example", "given", "then")}
+        raise Refused(f"{name}: {said['rule']}", **parts)
 
 
 def check_addresses(slots: list[list[str]], addresses: dict[str, str]) -> None:

@@ -18,8 +18,12 @@ Result = dict[str, Any]
 RunModule = Callable[..., Result]
 PLUGINS = Path(__file__).parent / "plugins"
 # The lease of this machine may be held by a run right now. For root it is always in /run/strata,
-# so root's Ansible gets a view of the file system with a folder of the test's there.
-APART = 'mkdir -p /run/strata && mount --bind "$0" /run/strata'
+# so root's Ansible gets a view of the file system with a folder of the test's there. So it is with
+# the list of claimed folders.
+APART = (
+    'mkdir -p /run/strata "$0/../folders" /var/lib/strata.folders && '
+    'mount --bind "$0/../folders" /var/lib/strata.folders && mount --bind "$0" /run/strata'
+)
 # A trial removes what it takes for the leftovers of others. One of a test is not to find any.
 ALONE = (
     "mount -t tmpfs tmpfs /sys/fs/cgroup && "
@@ -61,6 +65,7 @@ def _start(command: list[str], leases: Path, alone: bool) -> subprocess.Complete
         "ANSIBLE_STDOUT_CALLBACK": "one_result",
         "ANSIBLE_CALLBACK_PLUGINS": str(PLUGINS),
         "XDG_RUNTIME_DIR": str(leases),
+        "HOME": str(leases.with_name("home")),
     }
     if os.geteuid() == 0:
         script = " && ".join([APART, *([ALONE] if alone else []), 'exec "$@"'])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from strata import image, lease
+from strata.owned import Folder
 
 from tests.modules.conftest import RunModule
 
@@ -83,7 +84,9 @@ def test_an_environment_is_where_it_was_made(
     run_module: RunModule, asked: dict[str, Any], tmp_path: Path
 ) -> None:
     environment = str(tmp_path / "venv")
-    found = run_module("strata_image", {**asked, "kind": "venv", "archive": environment})
+    given = {**asked, "kind": "venv", "archive": environment}
+    assert run_module("strata_image", given)["changed"], "the state folder is claimed"
+    found = run_module("strata_image", given)
     assert (found["changed"], found["archive_needed"], found["holds"]) == (False, False, {})
     assert (found["image"]["kind"], found["image"]["rootfs"]) == ("venv", environment)
 
@@ -92,7 +95,8 @@ def test_a_host_without_the_archive_asks_for_it(
     run_module: RunModule, asked: dict[str, Any]
 ) -> None:
     of_another = Path(asked["state_dir"]) / "images" / "0123456789ab.tar"
-    of_another.parent.mkdir(parents=True)
+    Folder(Path(asked["state_dir"]), "state").claim()
+    of_another.parent.mkdir()
     of_another.touch()
     found = run_module("strata_image", {**asked, "archive": "/nowhere.tar"})
     assert (found["failed"], found["changed"], found["archive_needed"]) == (False, False, True)
@@ -103,7 +107,8 @@ def test_what_an_image_was_carried_in_goes_once_it_is_held(
     run_module: RunModule, asked: dict[str, Any]
 ) -> None:
     carried = Path(asked["state_dir"]) / "images" / f"{asked['digest'][:12]}.tar"
-    carried.parent.mkdir(parents=True)
+    Folder(Path(asked["state_dir"]), "state").claim()
+    carried.parent.mkdir()
     shutil.copy(asked["archive"], carried)
     of_another = carried.with_name("0123456789ab.tar")
     of_another.touch()
@@ -116,6 +121,18 @@ def test_what_an_image_was_carried_in_goes_once_it_is_held(
     assert dry["changed"] and carried.exists()
     assert run_module("strata_image", asked)["changed"]
     assert not carried.exists()
+
+
+@pytest.mark.parametrize(("state", "check"), [("present", True), ("absent", False)])
+def test_images_in_a_folder_that_is_not_stratas_are_left_alone(
+    run_module: RunModule, asked: dict[str, Any], state: str, check: bool
+) -> None:
+    holiday = Path(asked["state_dir"]) / "images" / "holiday"
+    holiday.mkdir(parents=True)
+    refused = run_module("strata_image", {**asked, "state": state}, check=check)
+    assert refused["failed"]
+    assert "holds 'images' and no marker of Strata's" in refused["msg"]
+    assert holiday.exists()
 
 
 def test_an_archive_of_another_image_is_refused(

@@ -73,6 +73,9 @@ def test_the_lab_is_refused_until_it_is_edited() -> None:
         (["-estrata_image_kind=zip"], ["rootfs", "zip"]),
         (["-estrata_dataset=/nowhere"], ["there is no such folder", "/data/imagenet"]),
         (["-estrata_run=../elsewhere"], ["the name of a run is a name", "../elsewhere"]),
+        (["-estrata_state_dir=/"], ["localhost: Strata's state folder is", "given: / holds "]),
+        (["-estrata_state_dir=state"], ["is given by its whole path", "given: 'state'"]),
+        (["-estrata_cache=/etc"], ["Strata's cache is one that", "example: strata_cache=/srv"]),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_touched(
@@ -84,6 +87,26 @@ def test_bad_settings_are_refused_before_anything_is_touched(
         assert word in done.stdout
     assert changed(done.stdout) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "given"),
+    [("strata_state_dir", {}), ("strata_cache", {"strata_state_dir": "none"})],
+)
+def test_teardown_refuses_a_users_folder_before_anything_is_touched(
+    setting: str, given: dict[str, str], tmp_path: Path
+) -> None:
+    """As it was given to a run that had found its disk too small."""
+    for name in ("thesis", "images"):
+        (tmp_path / "bigdisk" / name / "chapter").mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    more = [f"-e{name}={tmp_path}/{value}" for name, value in given.items()]
+    done = playbook("playbooks/teardown.yml", f"-e{setting}={tmp_path}/bigdisk", *more, check=False)
+    assert done.returncode != 0
+    assert f"given: {tmp_path}/bigdisk holds 'images', 'thesis' and no marker" in done.stdout
+    assert changed(done.stdout) == 0
+    assert "Take the engines apart" not in done.stdout
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

@@ -169,9 +169,9 @@ def test_the_nearest_parent_that_is_there(tmp_path: Path) -> None:
 def test_one_look_gives_all(tmp_path: Path) -> None:
     found = host.look(tmp_path / "state")
     assert set(found) == {
-        "root", "cpus", "memory_total", "memory_available", "disk_free", "images", "docker",
-        "service_manager", "distribution", "gpu", "virtualisation", "lease", "python",
-        "address",
+        "root", "cpus", "memory_total", "memory_available", "state_dir",
+        "disk_free", "images", "docker", "service_manager", "distribution", "gpu",
+        "virtualisation", "lease", "python", "address",
     }  # fmt: skip
     assert found["root"] is (os.geteuid() == 0)
     assert 0 < found["memory_available"] <= found["memory_total"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -11,12 +12,14 @@ import pytest
 from strata import lease, preflight
 from strata.errors import Refused
 from strata.experiment import Experiment
+from strata.owned import Folder
 
 HOLDER = {"host": "elsewhere", "pid": 1, "start": 1}
 
 
 def facts(**changes: Any) -> dict[str, Any]:
     docker = {"why_not": ""}
+    changes = {"state_dir": {"ours": False, "refused": {}, "elsewhere": []}, **changes}
     return {"images": [], "disk_free": 100 * 2**30, "docker": docker, "lease": {}, **changes}
 
 
@@ -29,7 +32,18 @@ def test_too_little_disk_is_refused() -> None:
     with pytest.raises(Refused, match="too little disk space") as refused:
         preflight.check_disk("here", facts(disk_free=3 * 2**30))
     assert "3 GiB free, 8 GiB needed" in str(refused.value)
+    assert "strata_state_dir=/srv/bigdisk/strata" in str(refused.value), "a folder of its own"
     preflight.check_disk("here", facts(disk_free=3 * 2**30, images=["unpacked"]))
+
+
+def test_a_state_folder_that_is_not_stratas_is_refused(tmp_path: Path) -> None:
+    preflight.check_state("here", facts())
+    (tmp_path / "thesis").touch()
+    said = json.loads(json.dumps(Folder(tmp_path, "state").told()))
+    with pytest.raises(Refused, match="here: Strata's state folder is one that") as refused:
+        preflight.check_state("here", facts(state_dir=said))
+    for words in ("example: strata_state_dir=/", "given: ", "holds 'thesis'", "next: "):
+        assert words in str(refused.value)
 
 
 def test_a_host_that_another_run_holds_is_refused() -> None:
