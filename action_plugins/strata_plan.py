@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import experiment, lease, owned, plan, preflight, results, units
+from strata import experiment, lease, owned, plan, preflight, results, stages, units
 from strata.build import Source
 from strata.errors import Refused
 from strata.identity import digest
@@ -26,7 +25,10 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(
-        {"experiment", "slice", "results", "run", "cache", "hosts", "image", "dataset"}
+        {
+            *("experiment", "slice", "results", "run", "cache", "image", "dataset"),
+            *("testbed", "hosts", "controller"),
+        }
     )
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -38,8 +40,9 @@ class ActionModule(ActionBase):
 
     def _plan(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         facts, kind = given.get("hosts") or {}, given["image"]["kind"]
+        coming = stages.asked(task_vars["ansible_run_tags"], task_vars["ansible_skip_tags"])
         asked = experiment.load(Path(given["experiment"]), given.get("slice") or "")
-        hosts = testbed(task_vars, facts, kind)
+        hosts = testbed(task_vars, given["testbed"], facts, kind)
         made = plan.make(asked, hosts)
         trials = [trial for slot in made.slots for trial in slot.trials]
         needs_data = any(trial.levels.get("data") == "real" for trial in trials)
@@ -48,13 +51,18 @@ class ActionModule(ActionBase):
         owned.Folder(Path(given["cache"]), "cache").is_ours()
         for name, answers in facts.items():
             preflight.check_state(name, answers)
+            preflight.check_root(name, answers, kind)
             preflight.check_disk(name, answers)
+        preflight.check_one_name(facts)
         if facts:
             addresses = {host.name: host.address for host in hosts}
             preflight.check_addresses([slot.hosts for slot in made.slots], addresses)
-        me = controller()
+        me = lease.process(os.getppid())
+        here = _controller(facts, given.get("controller"))
         broken = [
-            name for name, answers in facts.items() if preflight.stale_lease(name, answers, me)
+            name
+            for name, answers in {**facts, **here}.items()
+            if preflight.stale_lease(name, answers, me, wait=True)
         ]
         identity = digest([asked.identity, made.identity, _source(given["image"]).key, data])
         results_dir = Path(given["results"])
@@ -79,6 +87,8 @@ class ActionModule(ActionBase):
                 "time_limit": units.seconds(asked.time_limit),
             },
             "controller": me,
+            "controller_apart": bool(here),
+            "stages": coming,
             "break_leases": broken,
             "progress": describe(made, chosen, len(left)) if facts else [],
         }
@@ -98,10 +108,18 @@ def _check_data(needed: bool, data: dict[str, Any] | None, name: str) -> None:
         )
 
 
-def testbed(task_vars: dict[str, Any], facts: dict[str, Any], kind: str) -> list[plan.Host]:
-    """The hosts of the group `testbed`; `facts` are what strata_host said of each, if asked yet."""
+def testbed(
+    task_vars: dict[str, Any], names: list[str], facts: dict[str, Any], kind: str
+) -> list[plan.Host]:
+    """The hosts of the testbed; `facts` are what strata_host said of each, if asked yet."""
     groups, hostvars = task_vars["groups"], task_vars["hostvars"]
-    names = groups.get("testbed", [])
+    if groups.get("testbed") and not names:
+        raise Refused(
+            "a limit leaves hosts of the testbed",
+            example=f"--limit {groups['testbed'][0]},localhost",
+            given=f"--limit {context.CLIARGS['subset']}",
+            then=f"the testbed has {', '.join(groups['testbed'])}",
+        )
     if not names:
         raise Refused(
             "the inventory has no host in the group 'testbed'",
@@ -148,10 +166,24 @@ def _host(
     )
 
 
-def controller() -> dict[str, Any]:
-    """Who holds the leases: the ansible-playbook process, named so that its end can be seen."""
-    pid = os.getppid()
-    return {"host": socket.gethostname(), "pid": pid, "start": lease.start_time(pid)}
+def _controller(
+    facts: dict[str, dict[str, Any]], answers: dict[str, Any] | None
+) -> dict[str, dict[str, Any]]:
+    """What strata_host said of the controller, by its name; nothing where it is in the testbed.
+
+    Raises Refused where it was not asked.
+    """
+    if not facts:
+        return {}
+    if answers is None:
+        raise Refused(
+            "the controller takes part in every run: it builds, and keeps the records",
+            example="--limit node1,localhost",
+            given=f"--limit {context.CLIARGS['subset']}",
+            then="add localhost to the limit",
+        )
+    known = {one["machine"] for one in facts.values()}
+    return {} if answers["machine"] in known else {"localhost": answers}
 
 
 def describe(made: plan.Plan, chosen: results.Choice, left: int) -> list[str]:

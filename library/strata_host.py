@@ -45,6 +45,7 @@ distribution: {description: C(id) and C(version)., returned: always, type: dict}
 gpu: {description: "Whether an NVIDIA GPU is C(present), and the container C(toolkit).", returned: always, type: dict}
 virtualisation: {description: "C(none), C(container), C(kvm), C(qemu-tcg) or another hypervisor.", returned: always, type: str}
 lease: {description: The lease in force; empty without one., returned: always, type: dict}
+machine: {description: "One value for all names of this host, and for no other host.", returned: always, type: str}
 python: {description: Version of Python., returned: always, type: str}
 """
 

@@ -35,6 +35,14 @@ options:
     description: What decides the content of the workload image.
     type: dict
     required: true
+  testbed:
+    description: The names of the hosts that take part.
+    type: list
+    elements: str
+    required: true
+  controller:
+    description: What M(strata_host) answered of the controller itself. Needed where O(hosts) is given.
+    type: dict
   hosts:
     description: What M(strata_host) answered, by host. Without it the plan is made on paper.
     type: dict
@@ -54,6 +62,7 @@ EXAMPLES = r"""
     experiment: experiments/quick.yml
     results: results
     cache: "{{ strata_cache }}"
+    testbed: [node1, node2]
     image: "{{ strata_image }}"
 """
 
@@ -66,6 +75,15 @@ controller:
   description: The ansible-playbook process, as M(strata_lease) takes it.
   returned: success
   type: dict
+controller_apart:
+  description: Whether the controller is no host of the testbed, and has a lease of its own.
+  returned: success
+  type: bool
+stages:
+  description: The stages of site.yml that this command asks for.
+  returned: success
+  type: list
+  elements: str
 break_leases:
   description: Hosts whose lease is of a dead process on this controller.
   returned: success

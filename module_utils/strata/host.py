@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import gpu, lease, owned
+from .identity import digest
 
 DOCKER_SOCKET = "/var/run/docker.sock"
 # Preflight waits for the slowest host; an engine that is well answers in milliseconds.
@@ -92,10 +93,20 @@ def look(state_dir: Path) -> dict[str, Any]:
         "distribution": distribution(),
         "gpu": {"present": gpu.present(), "toolkit": _has("nvidia-ctk")},
         "virtualisation": virtualisation(),
-        "lease": _lease(),
+        "lease": lease.current() or {},
+        "machine": machine(),
         "python": platform.python_version(),
         "address": address(),
     }
+
+
+def machine() -> str:
+    """Tells this running machine from every other, containers of one kernel included.
+
+    Names in an inventory that lead to one host have one value. Ids in files may be cloned.
+    """
+    boot = read_text("/proc/sys/kernel/random/boot_id")
+    return digest([boot, _link("/proc/self/ns/pid"), address()])[:12]
 
 
 def address() -> str:
@@ -212,14 +223,6 @@ def virtualised(*, container: bool, cpuinfo: str, dmi: str, clocks: str) -> str:
 
 def _maker(dmi: str) -> str:
     return next((name for word, name in MAKERS.items() if word in dmi.lower()), "")
-
-
-def _lease() -> dict[str, Any]:
-    try:
-        return lease.current() or {}
-    except OSError:
-        # A folder that is closed to this account: its lease cannot be ours, and `acquire` says so.
-        return {}
 
 
 def _has(program: str) -> bool:

@@ -55,23 +55,46 @@ def check_addresses(slots: list[list[str]], addresses: dict[str, str]) -> None:
             )
 
 
-def stale_lease(name: str, facts: dict[str, Any], controller: dict[str, Any]) -> bool:
+def stale_lease(
+    name: str, facts: dict[str, Any], controller: dict[str, Any], wait: bool = False
+) -> bool:
     """Whether a host's lease may be broken: its controller was this machine, and is dead.
 
-    Raises Refused when another run holds the host.
+    Raises Refused when another run holds the host; but with `wait` not one that builds on it,
+    which is waited for when the lease is taken.
     """
     held = facts.get("lease") or {}
-    if not held or held["holder"] == controller:
+    if not held or lease.same(held["holder"], controller):
         return False
-    holder = held["holder"]
-    if lease.dead(holder):
+    if lease.dead(held["holder"]):
         return True
-    raise Refused(
-        f"{name} is held by another run",
-        given=f"run {held['run']}, controller {holder['host']} process {holder['pid']}, "
-        f"since {held['since']}",
-        then="wait for its end, or end it; its lease then goes by itself",
-    )
+    if wait and held.get("use") == lease.BUILD:
+        return False
+    raise lease.Held(held, host=name)
+
+
+def check_one_name(facts: dict[str, dict[str, Any]]) -> None:
+    """Raises Refused where two names of the inventory lead to one machine."""
+    names: dict[str, str] = {}
+    for name, answers in facts.items():
+        other = names.setdefault(answers["machine"], name)
+        if other != name:
+            raise Refused(
+                "each host has one name in the inventory",
+                given=f"{other} and {name} are one machine, {answers['address']}",
+                then=f"leave one of them out, or -i … --limit '!{name}'",
+            )
+
+
+def check_root(name: str, facts: dict[str, Any], image_kind: str) -> None:
+    """Raises Refused where the modules need root on a host and do not have it."""
+    if image_kind != "venv" and not facts["root"]:
+        raise Refused(
+            f"on {name} Strata needs root: to unpack the workload image, and to change into it",
+            example="ansible_become: true",
+            given=f"an ordinary account there, and strata_image_kind: {image_kind}",
+            then="set ansible_become in the inventory's group_vars/all.yml, with sudo on the host",
+        )
 
 
 def dataset_of(experiment: Experiment, given: str) -> dict[str, Any] | None:

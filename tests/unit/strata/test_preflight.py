@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,10 @@ def facts(**changes: Any) -> dict[str, Any]:
     return {"images": [], "disk_free": 100 * 2**30, "docker": docker, "lease": {}, **changes}
 
 
-def held_by(holder: dict[str, Any]) -> dict[str, Any]:
-    return facts(lease={"run": "other-1", "holder": holder, "since": "2026-01-01"})
+def held_by(holder: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return facts(
+        lease={"run": "other-1", "holder": holder, "since": "2026-01-01", "expires": 2e9, **more}
+    )
 
 
 def test_too_little_disk_is_refused() -> None:
@@ -47,17 +48,43 @@ def test_a_state_folder_that_is_not_stratas_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_host_that_another_run_holds_is_refused() -> None:
-    me = {"host": socket.gethostname(), "pid": os.getpid(), "start": lease.start_time(os.getpid())}
+    me = lease.process(os.getpid())
     assert not preflight.stale_lease("here", facts(), me)
     assert not preflight.stale_lease("here", held_by(me), me)
     with pytest.raises(Refused, match="here is held by another run") as refused:
         preflight.stale_lease("here", held_by(HOLDER), me)
-    assert "run other-1, controller elsewhere process 1" in str(refused.value)
+    assert "run other-1, which measures, controller elsewhere process 1" in str(refused.value)
 
 
 def test_the_lease_of_a_dead_controller_of_this_machine_is_broken() -> None:
-    dead = {"host": socket.gethostname(), "pid": os.getpid(), "start": 1}
+    dead = {**lease.process(os.getpid()), "start": 1}
     assert preflight.stale_lease("there", held_by(dead), HOLDER)
+
+
+def test_a_run_that_builds_is_waited_for_later_and_one_that_measures_is_refused_now() -> None:
+    me = lease.process(os.getpid())
+    assert not preflight.stale_lease("here", held_by(HOLDER, use="build"), me, wait=True)
+    with pytest.raises(Refused, match="here is held by another run"):
+        preflight.stale_lease("here", held_by(HOLDER, use="measure"), me, wait=True)
+    with pytest.raises(Refused, match="which builds"):
+        preflight.stale_lease("here", held_by(HOLDER, use="build"), me)
+
+
+def test_one_host_under_two_names_is_refused() -> None:
+    one, other = ({"machine": machine, "address": "10.0.0.1"} for machine in ("a", "b"))
+    preflight.check_one_name({"node1": one, "node2": other})
+    with pytest.raises(Refused, match="node1 and node3 are one machine") as refused:
+        preflight.check_one_name({"node1": one, "node2": other, "node3": one})
+    assert "each host has one name" in str(refused.value)
+
+
+def test_root_is_asked_for_where_the_image_needs_it() -> None:
+    preflight.check_root("node1", {"root": True}, "rootfs")
+    preflight.check_root("node1", {"root": False}, "venv")
+    for kind in ("rootfs", "oci"):
+        with pytest.raises(Refused, match="on node1 Strata needs root") as refused:
+            preflight.check_root("node1", {"root": False}, kind)
+        assert "\nexample: ansible_become: true\n" in str(refused.value)
 
 
 @pytest.mark.parametrize(
