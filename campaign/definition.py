@@ -129,7 +129,7 @@ def _check_run(run: Run) -> None:
         if name in OWN:
             raise Refused(
                 f"{name} is not among a run's variables: the campaign sets it",
-                example="variables: {strata_dataset: datasets/mine}",
+                example="variables: {strata_dataset: /data/flowers}",
                 given=f"variables: {run.variables}",
                 then="use experiment, slice, retry and attempts",
             )

@@ -245,14 +245,16 @@ def _run(image: dict[str, str], asked: dict[str, Any], spool: Path) -> None:
         runtime.launch()
         ended = runtime.wait(GENERATE_SECONDS)
         if ended is None or ended.code != 0:
-            said = runtime.logs()[1].strip()[-500:]
-            raise Refused("the dataset could not be generated", given=str(asked), then=said)
+            how = f"exit status {ended.code}" if ended else f"not after {GENERATE_SECONDS:g} s"
+            raise _failed(asked, f"{how}: {runtime.logs()[1].strip()[-500:]}")
     except runtimes.StartError as error:
-        raise Refused(
-            "the dataset could not be generated", given=str(asked), then=str(error)
-        ) from error
+        raise _failed(asked, str(error)) from error
     finally:
         runtime.remove()
+
+
+def _failed(asked: dict[str, Any], how: str) -> Refused:
+    return Refused("the dataset could not be generated", given=str(asked), then=how)
 
 
 def verify(manifest: Manifest, folder: Path, receipt: Path, remember: bool = True) -> None:

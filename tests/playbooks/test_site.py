@@ -243,8 +243,8 @@ class TestDeployed:
         assert done.returncode != 0
         assert "is not what its manifest says" in done.stdout
         assert "b/2.jpg: its checksum differs" in done.stdout
-        (REPO / ".cache/datasets/data.json").unlink()
-        (REPO / ".cache/datasets/data.verified").unlink()
+        for path in (REPO / ".cache/datasets").glob("data.*"):
+            path.unlink()
 
 
 def fingerprint(root: Path) -> dict[str, bytes]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -176,3 +178,54 @@ def test_a_manifest_whose_checksums_were_edited_is_refused(folder: Path, tmp_pat
     (tmp_path / "m.json").write_text(text.replace("rose/0.jpg", "rose/8.jpg"))
     with pytest.raises(Refused, match="was changed"):
         dataset.read(tmp_path / "m.json")
+
+
+# In place of the workload that makes datasets: it counts how often it is run.
+GENERATOR = """
+import json, pathlib, sys
+options = json.loads(pathlib.Path(sys.argv[sys.argv.index("--config") + 1]).read_text())["options"]
+out = pathlib.Path(sys.argv[-1])
+with open(options["count"], "a") as file:
+    file.write("once")
+for number in range(options["images"]):
+    path = out / "dataset/rose" / f"{number}.jpg"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("image")
+    path.chmod(0o600)
+sys.exit("no more roses" if options["images"] > 3 else 0)
+"""
+
+
+@pytest.fixture
+def generator(tmp_path: Path) -> dict[str, str]:
+    """A virtual environment, as on a controller without root."""
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin/python").symlink_to(sys.executable)
+    (venv / "strata/workloads").mkdir(parents=True)
+    (venv / "strata/workloads/__main__.py").write_text(GENERATOR)
+    return {"kind": "venv", "digest": "d", "rootfs": str(venv), "docker": ""}
+
+
+def test_a_dataset_is_generated_once_by_whoever_comes_first(
+    tmp_path: Path, generator: dict[str, str]
+) -> None:
+    count = tmp_path / "count"
+    asked = {"workload": "make_x", "options": {"images": 2, "count": str(count)}}
+    made = tmp_path / "data" / dataset.key("made", asked)
+    (made.parent / f".{made.name}.part" / "half").mkdir(parents=True)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda _: dataset.generate(generator, asked, made), range(2)))
+    assert count.read_text() == "once"
+    assert [path.name for path in made.parent.iterdir()] == [made.name]
+    assert len(dataset.listing(made)) == 2
+    assert {path.stat().st_uid for path in made.rglob("*")} == {os.geteuid()}
+
+
+def test_a_generator_that_fails_is_refused_with_what_it_said(
+    tmp_path: Path, generator: dict[str, str]
+) -> None:
+    options = {"images": 4, "count": str(tmp_path / "count")}
+    with pytest.raises(Refused, match=r"(?s)could not be generated.*exit status 1: no more roses"):
+        dataset.generate(generator, {"workload": "x", "options": options}, tmp_path / "data/made")
+    assert list((tmp_path / "data").iterdir()) == []
