@@ -25,7 +25,9 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset({"experiment", "slice", "results", "run", "hosts", "image", "dataset"})
+    _VALID_ARGS = frozenset(
+        {"experiment", "slice", "results", "run", "attempts", "hosts", "image", "dataset"}
+    )
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -36,12 +38,17 @@ class ActionModule(ActionBase):
 
     def _plan(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         facts, kind = given.get("hosts") or {}, given["image"]["kind"]
-        asked = experiment.load(Path(given["experiment"]), given.get("slice") or "")
+        file, results_dir = Path(given["experiment"]), Path(given["results"])
+        asked = experiment.load(file, given.get("slice") or "")
+        preflight.check_image(given["image"])
+        preflight.check_attempts(int(given.get("attempts", 1)))
+        preflight.check_results(results_dir)
         hosts = testbed(task_vars, facts, kind)
         made = plan.make(asked, hosts)
         trials = [trial for slot in made.slots for trial in slot.trials]
         needs_data = any(trial.levels.get("data") == "real" for trial in trials)
-        data = preflight.dataset_of(asked, given.get("dataset") or "") if needs_data else None
+        folder = given.get("dataset") or ""
+        data = preflight.dataset_of(asked, folder, file.parent) if needs_data else None
         _check_data(needs_data, data, asked.name)
         for name, answers in facts.items():
             preflight.check_disk(name, answers)
@@ -53,7 +60,6 @@ class ActionModule(ActionBase):
             name for name, answers in facts.items() if preflight.stale_lease(name, answers, me)
         ]
         identity = digest([asked.identity, made.identity, _source(given["image"]).key, data])
-        results_dir = Path(given["results"])
         name, there = results.choose(results_dir, asked.name, identity, given.get("run") or "")
         done = results.Run(results_dir / name).done() if there else set()
         return {
@@ -66,6 +72,7 @@ class ActionModule(ActionBase):
                 "factors": made.factors,
                 "baseline": made.baseline,
                 "left_out": made.left_out,
+                "confounds": made.confounds,
                 "hosts": {host.name: {"substrate": host.substrate} for host in hosts},
                 "addresses": {host.name: host.address for host in hosts},
                 "networks": sorted({str(trial.levels["network"]) for trial in trials}),
@@ -127,6 +134,7 @@ def _host(
     name: str, variables: dict[str, Any], facts: dict[str, Any] | None, kind: str
 ) -> plan.Host:
     groups = variables["group_names"]
+    preflight.check_host(name, variables.get("strata_address"))
     runtimes = tuple(runtime for runtime in NETWORKS if runtime in groups)
     if facts is None:
         # Before a host is asked, an undeclared substrate is taken for bare metal: it only
@@ -137,10 +145,14 @@ def _host(
         name,
         plan.substrate_of(groups, facts["virtualisation"]),
         runtimes,
-        facts["cpus"],
+        len(facts["cpu_ids"]),
         {"docker": why} if why else {},
         facts["memory_available"],
         str(variables.get("strata_address") or facts["address"]),
+        facts["memory_total"],
+        frozenset(facts["cpu_ids"]),
+        frozenset(facts["numa_nodes"]),
+        frozenset(facts["gpu"]["ids"]),
     )
 
 
@@ -159,4 +171,5 @@ def describe(made: plan.Plan, name: str, resumed: bool, done: int) -> list[str]:
         + f"; at most about {units.duration(made.estimate['seconds'])}"
         f" and {units.bytes_text(made.estimate['bytes'])}"
     ]
-    return lines + [f"left out: {item['what']}: {item['why']}" for item in made.left_out]
+    lines += [f"left out: {item['what']}: {item['why']}" for item in made.left_out]
+    return lines + [f"confounded: {item['what']}: {item['why']}" for item in made.confounds]

@@ -23,8 +23,12 @@ options:
     description: Name of the results folder; empty to resume the newest unfinished run of this plan, or to begin one.
     type: str
     default: ""
+  attempts:
+    description: How many times a trial is tried in all.
+    type: int
+    default: 1
   dataset:
-    description: Folder with real data instead of the experiment's dataset.
+    description: Folder with real data instead of the experiment's dataset, from the current directory on.
     type: str
     default: ""
   image:
