@@ -26,7 +26,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(
         {
-            *("experiment", "slice", "results", "run", "cache", "image", "dataset"),
+            *("experiment", "slice", "results", "run", "attempts", "cache", "image", "dataset"),
             *("testbed", "hosts", "controller"),
         }
     )
@@ -41,12 +41,17 @@ class ActionModule(ActionBase):
     def _plan(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         facts, kind = given.get("hosts") or {}, given["image"]["kind"]
         coming = stages.asked(task_vars["ansible_run_tags"], task_vars["ansible_skip_tags"])
-        asked = experiment.load(Path(given["experiment"]), given.get("slice") or "")
+        file, results_dir = Path(given["experiment"]), Path(given["results"])
+        asked = experiment.load(file, given.get("slice") or "")
+        preflight.check_image(given["image"])
+        preflight.check_attempts(int(given.get("attempts", 1)))
+        preflight.check_results(results_dir)
         hosts = testbed(task_vars, given["testbed"], facts, kind)
         made = plan.make(asked, hosts)
         trials = [trial for slot in made.slots for trial in slot.trials]
         needs_data = any(trial.levels.get("data") == "real" for trial in trials)
-        data = preflight.dataset_of(asked, given.get("dataset") or "") if needs_data else None
+        folder = given.get("dataset") or ""
+        data = preflight.dataset_of(asked, folder, file.parent) if needs_data else None
         _check_data(needs_data, data, asked.name)
         owned.Folder(Path(given["cache"]), "cache").is_ours()
         for name, answers in facts.items():
@@ -65,7 +70,6 @@ class ActionModule(ActionBase):
             if preflight.stale_lease(name, answers, me, wait=True)
         ]
         identity = digest([asked.identity, made.identity, _source(given["image"]).key, data])
-        results_dir = Path(given["results"])
         chosen = results.choose(results_dir, asked.name, identity, given.get("run") or "")
         left = results.Run(results_dir / chosen.name).pending() if chosen.there else made.slots
         return {
@@ -78,6 +82,7 @@ class ActionModule(ActionBase):
                 "factors": made.factors,
                 "baseline": made.baseline,
                 "left_out": made.left_out,
+                "confounds": made.confounds,
                 "hosts": {host.name: {"substrate": host.substrate} for host in hosts},
                 "addresses": {host.name: host.address for host in hosts},
                 "networks": sorted({str(trial.levels["network"]) for trial in trials}),
@@ -149,6 +154,7 @@ def _host(
     name: str, variables: dict[str, Any], facts: dict[str, Any] | None, kind: str
 ) -> plan.Host:
     groups = variables["group_names"]
+    preflight.check_host(name, variables.get("strata_address"))
     runtimes = tuple(runtime for runtime in NETWORKS if runtime in groups)
     if facts is None:
         # Before a host is asked, an undeclared substrate is taken for bare metal: it only
@@ -159,10 +165,14 @@ def _host(
         name,
         plan.substrate_of(groups, facts["virtualisation"]),
         runtimes,
-        facts["cpus"],
+        len(facts["cpu_ids"]),
         {"docker": why} if why else {},
         facts["memory_available"],
         str(variables.get("strata_address") or facts["address"]),
+        facts["memory_total"],
+        frozenset(facts["cpu_ids"]),
+        frozenset(facts["numa_nodes"]),
+        frozenset(facts["gpu"]["ids"]),
     )
 
 
@@ -201,4 +211,5 @@ def describe(made: plan.Plan, chosen: results.Choice, left: int) -> list[str]:
         f"{verb} {chosen.name}: {slots} slots, {len(cells)} cells; {done}{what}",
         *chosen.passed,
         *(f"left out: {item['what']}: {item['why']}" for item in made.left_out),
+        *(f"confounded: {item['what']}: {item['why']}" for item in made.confounds),
     ]

@@ -202,6 +202,7 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
         "demonstration": experiment["demonstration"],
         "factors": plan["factors"],
         "left_out": plan["left_out"],
+        "confounds": plan["confounds"],
     }
 
 

@@ -74,7 +74,9 @@ class Loaded:
                 "The hosts are system containers that share one kernel, its clock and its disks: "
                 "this is a rehearsal, and no basis for a decision."
             )
-        return found
+        return found + [
+            f"Confounded with the hosts: {item.what}; {item.why}." for item in self.run.confounds
+        ]
 
     def _none_good(self) -> str:
         """One sentence on a run without a good trial, with the commonest reason."""

@@ -184,6 +184,7 @@ class Run(Versioned):
     demonstration: bool
     factors: list[str]
     left_out: list[LeftOut]
+    confounds: list[LeftOut] = []
 
 
 class PlannedMember(Document):

@@ -7,9 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from strata import experiment, results, units
+from strata import documents, experiment, results, settings, units
 from strata.errors import Refused, nearest
 
 from analysis.schema import Reason
@@ -66,15 +65,7 @@ def load(path: Path, checked: bool = True) -> Campaign:
 
     Unchecked is enough to look at a campaign or stop it, whatever became of its experiments.
     """
-    try:
-        given = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        known = sorted(str(p) for p in path.parent.glob("*.yml"))
-        raise Refused(
-            f"there is no campaign at {path}", given=str(path), then=nearest(str(path), known)
-        ) from None
-    except yaml.YAMLError as error:
-        raise Refused(f"{path.name} is not YAML", given=str(error)) from error
+    given = documents.read(path, "campaign")
     try:
         found = Campaign.model_validate(given)
     except ValidationError as error:
@@ -125,6 +116,7 @@ def _check_run(run: Run) -> None:
             then=nearest(run.testbed, known),
         )
     experiment.load(experiment_file(run.experiment), run.slice)
+    settings.check(run.variables)
     for name in run.variables:
         if name in OWN:
             raise Refused(

@@ -27,8 +27,12 @@ options:
     description: Folder on the controller for downloads, images and datasets.
     type: path
     required: true
+  attempts:
+    description: How many times a trial is tried in all.
+    type: int
+    default: 1
   dataset:
-    description: Folder with real data instead of the experiment's dataset.
+    description: Folder with real data instead of the experiment's dataset, from the current directory on.
     type: str
     default: ""
   image:

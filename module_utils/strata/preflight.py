@@ -1,18 +1,21 @@
-"""What is checked of hosts and data once hosts have answered, before anything is touched."""
+"""What the run stage will need of settings, data and hosts, checked before anything is touched."""
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 from . import dataset, lease, units
 from .errors import Refused
-from .experiment import Experiment, Generate, resolve_options
+from .experiment import Experiment, resolve_options
 
 # The image unpacked and in Docker's store, its archive, its base, and room to work.
 IMAGE_DISK = 8 * 2**30
 SPARE_DISK = 1 * 2**30
+HOST_NAME = r"[A-Za-z0-9_:][A-Za-z0-9.:%_-]{0,199}"
 
 
 def why_no_docker(facts: dict[str, Any], image_kind: str) -> str:
@@ -97,38 +100,107 @@ def check_root(name: str, facts: dict[str, Any], image_kind: str) -> None:
         )
 
 
-def dataset_of(experiment: Experiment, given: str) -> dict[str, Any] | None:
+def check_host(name: str, address: Any) -> None:
+    """A host's name becomes a file's; its strata_address is one. Raises Refused."""
+    if not re.fullmatch(HOST_NAME, name):
+        raise Refused(
+            "a host's name is at most 200 letters, digits and .:%_-",
+            example="node1.example.org",
+            given=repr(name[:220]),
+            then="give the host another name in the inventory, and its address as ansible_host",
+        )
+    if address is not None and not _is_address(str(address)):
+        raise Refused(
+            f"{name}: strata_address is the IPv4 address at which its peers reach it",
+            example="strata_address: 10.0.0.11",
+            given=f"strata_address: {address!r}"[:200],
+        )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        found = ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return not (found.is_multicast or found.is_unspecified)
+
+
+def check_results(folder: Path) -> None:
+    """Raises Refused unless the folder of all results is there, or can be made, and written to."""
+    why = _why_not_writable(folder.absolute())
+    if why:
+        raise Refused(
+            "the folder of all results can be made, and written to",
+            example="-e strata_results=~/results",
+            given=f"{folder}: {why}",
+            then="give another folder with -e strata_results=FOLDER",
+        )
+
+
+def _why_not_writable(folder: Path) -> str:
+    """Why files cannot be put there, or ''; asked of the nearest parent that is there."""
+    for there in (folder, *folder.parents):
+        try:
+            there.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            return f"{there}: {error.strerror}"
+        if not there.is_dir():
+            return f"{there} is no folder"
+        may = os.access(there, os.W_OK | os.X_OK, effective_ids=True)
+        return "" if may else f"this account may not write to {there}"
+    return ""
+
+
+def check_image(image: dict[str, Any]) -> None:
+    """Raises Refused where what the image is made from is not said."""
+    if image["kind"] == "oci" and not str(image["reference"]).strip():
+        raise Refused(
+            "an image of the kind oci is taken from a reference",
+            example="-e strata_image_reference=docker.io/library/python:3.11-slim-bookworm",
+            given="strata_image_kind: oci, and no strata_image_reference",
+        )
+
+
+def check_attempts(attempts: int) -> None:
+    """Raises Refused unless a trial is tried at least once."""
+    if attempts < 1:
+        raise Refused(
+            "a trial is tried at least once",
+            example="-e strata_attempts=2",
+            given=f"strata_attempts: {attempts}",
+        )
+
+
+def dataset_of(experiment: Experiment, given: str, beside: Path) -> dict[str, Any] | None:
     """The dataset to use: the folder given by the user, or the experiment's. Raises Refused.
 
-    `generate` has all options of its workload, and `key` names its folder.
+    A relative folder of the user's begins where the command was given; the experiment's, at
+    `beside`, the folder of its file. `generate` has all options of its workload, and `key` names
+    the dataset's folder.
     """
     if given:
-        name = re.sub(r"[^a-z0-9._-]+", "-", Path(given).name.lower()).strip("-.") or "given"
-        return _dataset(name, given, None)
+        folder = Path(given).expanduser().absolute()
+        name = re.sub(r"[^a-z0-9._-]+", "-", folder.name.lower())[:64].strip("-.") or "given"
+        return _given(name, folder)
     asked = experiment.dataset
     if asked is None:
         return None
-    if (asked.path is None) == (asked.generate is None):
-        raise Refused(
-            "a dataset has a path, or is to be generated",
-            example="dataset: {name: made, generate: {images: 1024}}",
-            given=f"dataset {asked.name}, with {'neither' if asked.path is None else 'both'}",
-        )
-    return _dataset(asked.name, asked.path, asked.generate)
+    if asked.path is not None and asked.generate is None:
+        return _given(asked.name, beside.absolute() / Path(asked.path).expanduser())
+    if asked.path is None and asked.generate is not None:
+        options = resolve_options(asked.generate.workload, asked.generate.options)
+        made = {"workload": asked.generate.workload, "options": options}
+        key = dataset.key(asked.name, made)
+        return {"name": asked.name, "path": None, "generate": made, "key": key}
+    raise Refused(
+        "a dataset has a path, or is to be generated",
+        example="dataset: {name: made, generate: {images: 1024}}",
+        given=f"dataset {asked.name}, with {'neither' if asked.path is None else 'both'}",
+    )
 
 
-def _dataset(name: str, path: str | None, generate: Generate | None) -> dict[str, Any]:
-    asked = None
-    if path is not None:
-        if not Path(path).is_absolute():
-            raise Refused(
-                "a dataset's folder is named from the root of the file system",
-                example="-e strata_dataset=/data/flowers",
-                given=path,
-                then=f"did you mean {Path(path).expanduser().absolute()}?",
-            )
-        dataset.listing(Path(path))
-    elif generate is not None:
-        options = resolve_options(generate.workload, generate.options)
-        asked = {"workload": generate.workload, "options": options}
-    return {"name": name, "path": path, "generate": asked, "key": dataset.key(name, asked)}
+def _given(name: str, folder: Path) -> dict[str, Any]:
+    dataset.listing(folder)
+    return {"name": name, "path": str(folder), "generate": None, "key": dataset.key(name, None)}

@@ -52,6 +52,7 @@ def test_nothing_but_checks_comes_before_the_lease() -> None:
     lease = next(i for i, task in enumerate(tasks) if task.startswith("host : Hold the host"))
     before = [task for task in tasks[:lease] if "Validating" not in task and "play #" not in task]
     assert before == [
+        "Refuse settings that nobody reads",
         "Make the plan on paper",
         "Ask the host what it is and has",
         "Make the plan",
@@ -70,6 +71,10 @@ def test_the_lab_is_refused_until_it_is_edited() -> None:
     [
         (["-estrata_experiment=quik"], ["there is no experiment", "did you mean 'quick'"]),
         (["-estrata_slice=smok"], ["no slice 'smok'", "did you mean 'smoke'"]),
+        (["-estrata_slcie=smoke"], ["no setting 'strata_slcie'", "did you mean 'strata_slice'"]),
+        (["-estrata_attempts=0"], ["a trial is tried at least once", "strata_attempts: 0"]),
+        (['-e{"strata_retry": ["hostlost"]}'], ["strata_retry", "host_lost", "hostlost"]),
+        (["-estrata_results=/etc/passwd/r"], ["can be made, and written", "/etc/passwd"]),
         (["-estrata_image_kind=zip"], ["rootfs", "zip"]),
         (["-estrata_dataset=/nowhere"], ["there is no such folder", "/data/imagenet"]),
         (["-estrata_run=../elsewhere"], ["the name of a run is a name", "../elsewhere"]),
@@ -122,7 +127,8 @@ def test_teardown_refuses_a_users_folder_before_anything_is_touched(
         ),
         ({"time_budget": "1s"}, "time_budget"),
         ({"disk_budget": "1K"}, "disk_budget"),
-        ({"options": {"memory": "900T"}}, "not enough memory"),
+        ({"options": {"memory": "900T"}}, "lacks 900 TiB of memory"),
+        ({"options": {"cpus": "8191"}}, "lacks CPU 8191"),
     ],
 )
 def test_bad_experiments_are_refused_before_anything_is_touched(

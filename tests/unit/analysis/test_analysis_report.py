@@ -109,6 +109,17 @@ def test_make_returns_summary_and_page(tmp_path: Path) -> None:
     assert again["ratio"].to_list() == pytest.approx(frame["ratio"].to_list())
 
 
+def test_a_confound_is_shown_where_the_answer_is(tmp_path: Path) -> None:
+    folder = planted(repeats=4).write(tmp_path / "run")
+    document = json.loads((folder / "run.json").read_text())
+    confound = {"what": "docker against native", "why": "n2 against n1 <b>"}
+    dump(folder / "run.json", document | {"confounds": [confound]})
+    lines = report.make(folder)
+    assert "Confounded with the hosts: docker against native; n2 against n1 <b>." in lines
+    page = (folder / "report" / "index.html").read_text(encoding="utf-8")
+    assert "docker against native; n2 against n1 &lt;b&gt;." in page
+
+
 def test_names_and_reasons_are_escaped(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     run = planted(failed={0: evil}, left_out=[{"what": evil, "why": evil}], repeats=4)

@@ -106,27 +106,106 @@ def test_a_dataset_is_given_or_generated(tmp_path: Path) -> None:
     data = tmp_path / "My Data"
     (data / "a").mkdir(parents=True)
     (data / "a" / "1.jpg").touch()
-    given = preflight.dataset_of(experiment(None), str(data))
+    given = preflight.dataset_of(experiment(None), str(data), tmp_path)
     assert given == {"name": "my-data", "path": str(data), "generate": None, "key": "my-data"}
-    made = preflight.dataset_of(experiment({"name": "made", "generate": {"images": 16}}), "")
+    made = preflight.dataset_of(
+        experiment({"name": "made", "generate": {"images": 16}}), "", tmp_path
+    )
     assert made is not None
     options = made["generate"]["options"]
     assert (made["path"], options["images"], options["quality"]) == (None, 16, 92)
-    more = preflight.dataset_of(experiment({"name": "made", "generate": {"images": 32}}), "")
+    more = preflight.dataset_of(
+        experiment({"name": "made", "generate": {"images": 32}}), "", tmp_path
+    )
     assert more is not None
     assert more["key"].startswith("made-") and more["key"] != made["key"]
-    assert preflight.dataset_of(experiment(None), "") is None
+    assert preflight.dataset_of(experiment(None), "", tmp_path) is None
     with pytest.raises(Refused, match="has a path, or is to be generated"):
-        preflight.dataset_of(experiment({"name": "neither"}), "")
+        preflight.dataset_of(experiment({"name": "neither"}), "", tmp_path)
     with pytest.raises(Refused, match="no such folder"):
-        preflight.dataset_of(experiment({"name": "gone", "path": "/nowhere"}), "")
-    with pytest.raises(
-        Refused, match=r"(?s)from the root of the file system.*next: did you mean /"
-    ):
-        preflight.dataset_of(experiment(None), "data/flowers")
+        preflight.dataset_of(experiment({"name": "gone", "path": "/nowhere"}), "", tmp_path)
     both = {"name": "both", "path": str(data), "generate": {"images": 16}}
     with pytest.raises(Refused, match="dataset both, with both"):
-        preflight.dataset_of(experiment(both), "")
+        preflight.dataset_of(experiment(both), "", tmp_path)
+
+
+def test_a_relative_dataset_begins_where_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("here/data/a", "beside/data/a"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "1.jpg").touch()
+    monkeypatch.chdir(tmp_path / "here")
+    given = preflight.dataset_of(experiment(None), "data", tmp_path / "beside")
+    assert given and given["path"] == str(tmp_path / "here/data")
+    asked = experiment({"name": "mine", "path": "data"})
+    found = preflight.dataset_of(asked, "", tmp_path / "beside")
+    assert found and found["path"] == str(tmp_path / "beside/data")
+
+
+def test_the_name_of_a_given_dataset_fits_into_a_file_name(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 250)
+    (folder / "a").mkdir(parents=True)
+    (folder / "a" / "1.jpg").touch()
+    given = preflight.dataset_of(experiment(None), str(folder), tmp_path)
+    assert given and len(given["name"]) == 64
+
+
+def test_the_folder_of_results_can_be_written(tmp_path: Path) -> None:
+    preflight.check_results(tmp_path / "new" / "results")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name in ("file", "file/below", "loop", "loop/below"):
+        with pytest.raises(Refused, match=r"is no folder|Too many levels"):
+            preflight.check_results(tmp_path / name)
+    with pytest.raises(Refused, match="name too long"):
+        preflight.check_results(tmp_path / ("x" * 300))
+
+
+def test_a_folder_of_results_that_is_another_accounts_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    me = os.geteuid()
+    if me == 0:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(Refused, match=r"may not write|Permission denied"):
+            preflight.check_results(tmp_path / "closed" / "results")
+    finally:
+        os.seteuid(me)
+
+
+def test_an_oci_image_has_a_reference() -> None:
+    preflight.check_image({"kind": "rootfs", "reference": ""})
+    preflight.check_image({"kind": "oci", "reference": "docker.io/library/python:3.11"})
+    with pytest.raises(Refused, match="is taken from a reference"):
+        preflight.check_image({"kind": "oci", "reference": " "})
+
+
+@pytest.mark.parametrize("attempts", [0, -1])
+def test_a_trial_is_tried_at_least_once(attempts: int) -> None:
+    preflight.check_attempts(1)
+    with pytest.raises(Refused, match="at least once"):
+        preflight.check_attempts(attempts)
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "words"),
+    [
+        ("n" * 201, None, "at most 200"),
+        ("../up", None, "at most 200"),
+        ("node\x1b[31m", None, "at most 200"),
+        ("node1", "10.0.0.999", "IPv4 address"),
+        ("node1", "node1.example.org", "IPv4 address"),
+        ("node1", "224.0.0.1", "IPv4 address"),
+        ("node1", 10, "IPv4 address"),
+        ("node1", ["10.0.0.1"], "IPv4 address"),
+    ],
+)
+def test_hosts_have_names_and_addresses(name: str, address: Any, words: str) -> None:
+    preflight.check_host("fe80::1%eth0", "10.0.0.1")
+    with pytest.raises(Refused, match=words):
+        preflight.check_host(name, address)
 
 
 @pytest.mark.parametrize(
