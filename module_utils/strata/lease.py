@@ -69,9 +69,13 @@ def dead(holder: dict[str, Any]) -> bool:
     Its start time tells it from a later process with its number, and the machine's own id from
     one of another machine of the same name.
     """
-    named = holder["host"] == socket.gethostname()
-    here = named and (holder.get("machine") or _machine()) == _machine()
-    return here and start_time(int(holder["pid"])) != int(holder["start"])
+    return is_here(holder) and start_time(int(holder["pid"])) != int(holder["start"])
+
+
+def is_here(holder: dict[str, Any]) -> bool:
+    """Whether the holder is, or was, a process of this machine."""
+    named = bool(holder["host"] == socket.gethostname())
+    return named and (holder.get("machine") or _machine()) == _machine()
 
 
 def current() -> dict[str, Any] | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ from .identity import short
 Holder = dict[str, Any]
 
 
-def note(things: list[str], holder: Holder, at: Path | None = None) -> None:
+def note(things: list[str], holder: Holder) -> None:
     """Say that the run of `holder` uses these; each is named as no other on this machine."""
-    folder = _folder(at)
+    folder = _folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for thing in things:
         path = folder / f"{short([thing, holder])}.json"
@@ -30,31 +29,32 @@ def note(things: list[str], holder: Holder, at: Path | None = None) -> None:
             files.write_json(path, {"thing": thing, "holder": holder})
 
 
-def living(at: Path | None = None) -> set[str]:
+def living() -> set[str]:
     """What living runs use."""
-    return {entry["thing"] for _, entry in _entries(at) if _lives(entry["holder"], at)}
+    return {entry["thing"] for _, entry in _entries() if _lives(entry["holder"])}
 
 
-def forget_dead(at: Path | None = None) -> None:
+def forget_dead() -> None:
     """Remove the uses of runs that have ended."""
-    for path, entry in _entries(at):
-        if not _lives(entry["holder"], at):
+    for path, entry in _entries():
+        if not _lives(entry["holder"]):
             path.unlink(missing_ok=True)
 
 
-def _entries(at: Path | None) -> list[tuple[Path, dict[str, Any]]]:
+def _entries() -> list[tuple[Path, dict[str, Any]]]:
     found = []
-    for path in sorted(_folder(at).glob("*.json")):
+    for path in sorted(_folder().glob("*.json")):
         with contextlib.suppress(FileNotFoundError):
             found.append((path, json.loads(path.read_text())))
     return found
 
 
-def _lives(holder: Holder, at: Path | None) -> bool:
-    if holder["host"] == socket.gethostname():
+def _lives(holder: Holder) -> bool:
+    if lease.is_here(holder):
         return not lease.dead(holder)
-    return (lease.current(at) or {}).get("holder") == holder
+    held = lease.current()
+    return held is not None and lease.same(held["holder"], holder)
 
 
-def _folder(at: Path | None) -> Path:
-    return (at or lease.folder()) / "uses"
+def _folder() -> Path:
+    return lease.folder() / "uses"

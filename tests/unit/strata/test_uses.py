@@ -15,6 +15,13 @@ DEAD = {**HERE, "start": 1}
 ELSEWHERE = {"host": "elsewhere", "pid": 1, "start": 1}
 
 
+@pytest.fixture(autouse=True)
+def leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "folder", lambda: tmp_path)
+    monkeypatch.setattr(lease, "ROOT", tmp_path)
+    monkeypatch.setattr(lease, "SHARED", tmp_path)
+
+
 @pytest.mark.parametrize(
     ("holder", "leased_by", "lives"),
     [
@@ -29,21 +36,21 @@ def test_a_use_ends_with_its_run(
     tmp_path: Path, holder: dict[str, Any], leased_by: dict[str, Any] | None, lives: bool
 ) -> None:
     if leased_by:
-        lease.acquire("run", leased_by, at=tmp_path)
-    uses.note(["image", "archive"], holder, tmp_path)
-    uses.note(["image"], holder, tmp_path)
-    assert uses.living(tmp_path) == ({"image", "archive"} if lives else set())
-    uses.forget_dead(tmp_path)
+        lease.acquire("run", leased_by)
+    uses.note(["image", "archive"], holder)
+    uses.note(["image"], holder)
+    assert uses.living() == ({"image", "archive"} if lives else set())
+    uses.forget_dead()
     assert len(list((tmp_path / "uses").iterdir())) == (2 if lives else 0)
 
 
-def test_what_two_runs_use_is_kept_for_the_one_that_lives(tmp_path: Path) -> None:
-    uses.note(["image"], DEAD, tmp_path)
-    uses.note(["image"], HERE, tmp_path)
-    uses.forget_dead(tmp_path)
-    assert uses.living(tmp_path) == {"image"}
+def test_what_two_runs_use_is_kept_for_the_one_that_lives() -> None:
+    uses.note(["image"], DEAD)
+    uses.note(["image"], HERE)
+    uses.forget_dead()
+    assert uses.living() == {"image"}
 
 
-def test_nothing_is_used_where_no_run_was(tmp_path: Path) -> None:
-    assert uses.living(tmp_path) == set()
-    uses.forget_dead(tmp_path)
+def test_nothing_is_used_where_no_run_was() -> None:
+    assert uses.living() == set()
+    uses.forget_dead()
