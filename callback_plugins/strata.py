@@ -12,7 +12,7 @@ DOCUMENTATION = """
     short_description: Ansible's default output with Strata's progress
     description:
       - Prints what a task's result holds under C(progress), one line each.
-      - The tasks of a slot, three for each trial, and the checks of settings are shown only with
+      - The tasks of a slot, a few for each trial, and the checks of settings are shown only with
         C(-v), or when they fail.
     extends_documentation_fragment:
       - default_callback
