@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -11,11 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from strata import owned
 
 REPO = Path(__file__).parent.parent
 LOCAL = ("-i", "inventories/local")
 STATE = Path("/var/lib/strata")
 EXPERIMENTS = REPO / "tests/data/experiments"
+
+
+@pytest.fixture(autouse=True)
+def register(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The list of folders that a test claims in this process is the test's own."""
+    folder = tmp_path_factory.getbasetemp() / f"folders-{secrets.token_hex(8)}"
+    monkeypatch.setattr(owned, "register", lambda: folder)
+    return folder
 
 
 def environment() -> dict[str, str]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import os
 from pathlib import Path
 from typing import Any
 
-from . import cgroup, lease
+from . import cgroup, lease, owned
 from .image import REPOSITORY
 from .runtimes import leftovers
 
 CONTAINER_LABEL = "strata.trial"
 
 
-def found(state_dir: Path) -> dict[str, list[str]]:
-    """What is there, by kind: containers, images, control groups, mounts, folders, leases."""
+def found(state: owned.Folder) -> dict[str, list[str]]:
+    """What is there, by kind: containers, images, control groups, folders, leases."""
     client = _docker()
     containers, images = [], []
     if client is not None:
@@ -27,13 +27,18 @@ def found(state_dir: Path) -> dict[str, list[str]]:
         "containers": containers,
         "images": images,
         "control groups": [group.name for group in cgroup.existing()],
-        "mounts": [path for path in _mounts() if path.startswith(f"{state_dir}/")],
-        "folders": [str(path) for path in (state_dir, lease.folder()) if _is_left(path)],
+        "folders": state.found(),
+        "leases": [str(path) for path in _leases()],
     }
 
 
-def remove(state_dir: Path) -> None:
-    """Remove all of it. The Docker engine and the distribution's packages stay."""
+def remove(state: owned.Folder) -> list[str]:
+    """Remove all of it; what could not be removed, and why.
+
+    The Docker engine and the distribution's packages stay. Raises Refused, before anything is
+    removed, when the state folder is not Strata's.
+    """
+    state.is_ours()
     leftovers()
     cgroup.remove_all()
     client = _docker()
@@ -41,31 +46,19 @@ def remove(state_dir: Path) -> None:
         with contextlib.closing(client):
             for image in client.images.list(name=REPOSITORY):
                 client.images.remove(image.id, force=True)
-    for folder in (state_dir, lease.folder()):
-        _remove(folder)
+    for path in _leases():
+        owned.remove(path)
+    with contextlib.suppress(OSError):  # not there, or something else is in it
+        lease.folder().rmdir()
+    return state.remove()
 
 
-def _mounts() -> list[str]:
-    """Where file systems are mounted. Path.is_mount misses a folder bound on its own disk."""
-    return [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-
-
-def _is_left(folder: Path) -> bool:
-    """Whether a folder is there; a disk of its own stays mounted, and must be empty."""
-    if str(folder) not in _mounts():
-        return folder.exists()
-    return any(path.name != "lost+found" for path in folder.iterdir())
-
-
-def _remove(folder: Path) -> None:
-    if str(folder) not in _mounts():
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
+def _leases() -> list[Path]:
+    """Leases, locks and uses. Without root somebody else may have taken their folder's name."""
+    folder = lease.folder()
+    if not folder.is_dir() or folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+        return []
+    return sorted(folder.iterdir())
 
 
 def _docker() -> Any:

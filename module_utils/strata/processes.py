@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import signal
 import time
@@ -121,3 +122,26 @@ def end_noted(at: Path) -> bool:
         return False
     end_session(int(leader))
     return True
+
+
+def has_open(path: Path) -> bool:
+    """Whether a process has the file open, as far as this account may see."""
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if descriptor.samefile(path):
+                return True
+    return False
+
+
+OWNED = re.compile(r"making\.(\d+)\.(\d+)")
+
+
+def own_name() -> str:
+    """A name for what this process makes by a runtime, and ends itself."""
+    return f"making.{os.getpid()}.{start_time(os.getpid())}"
+
+
+def owner_lives(name: str) -> bool:
+    """Whether `name` is an own name of a process that has not ended. No trial has such a name."""
+    match = OWNED.fullmatch(name)
+    return match is not None and start_time(int(match[1])) == int(match[2])

@@ -151,6 +151,31 @@ def lab(given: Mapping[str, Any]) -> Lab:
     )
 
 
+def claim(name: str) -> str:
+    """The line by which a nodes.yml is the lab's, to be written again and removed."""
+    return f"# Written by playbooks/rehearse.yml, and removed with the lab: rehearsal lab {name}."
+
+
+def is_of(nodes: Path, name: str) -> bool:
+    """Whether the file nodes.yml was written for the lab."""
+    try:
+        return claim(name) in nodes.read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+
+
+def check_inventory(folder: Path, name: str) -> None:
+    """Raises Refused when there is a nodes.yml that was not written for the lab."""
+    nodes = folder / "nodes.yml"
+    if os.path.lexists(nodes) and not is_of(nodes, name):
+        raise Refused(
+            f"nodes.yml in the inventory's folder is written for lab {name}, and removed with it",
+            example=f"rehearsal_inventory=inventories/{name}",
+            given=f"{nodes}, which does not have the line {claim(name)!r}",
+            then="give the lab another folder: -e rehearsal_inventory=FOLDER",
+        )
+
+
 def _node(lab_name: str, number: int, subnet: ipaddress.IPv4Network, folder: Path) -> Node:
     name = f"node{number}"
     container = f"rehearsal-{lab_name}-{name}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -13,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .rehearsal import CGROUP, CONTROL, LABEL
+from . import owned
+from .rehearsal import CGROUP, CONTROL, LABEL, is_of
 from .rehearsal_disks import devices
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
@@ -42,9 +42,7 @@ class Trace:
             "processes": [f"{pid} {what}" for pid, what in sorted(self._processes().items())],
             "mounts": self._mounts(),
             "loop devices": devices(self.folder),
-            "files": [
-                str(path) for path in (self.folder, self.control, self.inventory) if path.exists()
-            ],
+            "files": [str(path) for path in self._files()],
         }
 
     def _of_docker(self, client: Any) -> dict[str, list[str]]:
@@ -95,22 +93,29 @@ class Trace:
         mine = (f"{self.folder}/", f"{self.control}/")
         return [path for path in paths if path.startswith(mine)]
 
+    def _files(self) -> list[Path]:
+        """Its folders, and nodes.yml where that is the lab's."""
+        nodes = [self.inventory] if is_of(self.inventory, self.name) else []
+        return [path for path in (self.folder, self.control, *nodes) if os.path.lexists(path)]
+
     def remove(self) -> None:
         """End the kept connections, remove their sockets, the keys and the control groups.
 
         Containers and the network are the engine's to remove, before this; disks are unmounted.
+        Raises Refused when the lab's folder is not in Strata's cache.
         """
+        owned.check_below(self.folder)
         for pid, title in self._processes().items():
             if title.startswith("ssh: "):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
-        if not self._mounts():  # what a disk that is in use holds is not to be deleted
-            shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self.control, ignore_errors=True)
-        self.inventory.unlink(missing_ok=True)
+        for path in self._files():
+            with contextlib.suppress(OSError):  # a disk in use is mounted there: it is found again
+                owned.remove(path)
         for empty in (CONTROL, self.folder.parent):
             with contextlib.suppress(OSError):
                 empty.rmdir()
+        owned.Folder(self.folder.parent.parent, "cache").let_go()
         for group in self._groups():
             _remove_group(group)
             with contextlib.suppress(OSError):  # another lab has it as well

@@ -1,24 +1,22 @@
 """Whether somebody wants what a module does to end: a signal, or the loss of its controller.
 
 What a module starts or makes ends with its controller. One that can end in order asks
-`Told.to_end` and `Controller.gone` between its steps; one that cannot wraps its work in
-`ends_with`, which leaves it wherever it is, by an exception.
+`Told.to_end` and `Controller.gone` between its steps; one that cannot says `ends_with`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import lease
 
 LOOK_S = 1.0
+GRACE_S = 10.0  # to remove what is half made
 
 
 def reader_gone(descriptor: int = 1) -> bool:
@@ -46,9 +44,10 @@ class Controller:
         if time.monotonic() - self._looked < LOOK_S:
             return False
         self._looked = time.monotonic()
-        return lease.dead(self._holder) or bool(
-            self._run and not lease.is_ours(self._run, self._holder)
-        )
+        if not self._holder:
+            return False
+        lost = self._run and not lease.is_ours(self._run, self._holder)
+        return bool(lost) or lease.dead(self._holder)
 
 
 class Told:
@@ -79,33 +78,21 @@ class Told:
             signal.signal(number, handler)
 
 
-@contextlib.contextmanager
-def ends_with(gone: Callable[[], bool], every: float = LOOK_S / 2) -> Iterator[None]:
-    """Leave the block by SystemExit once `gone()` says so, or on SIGTERM, SIGINT or SIGHUP.
+def ends_with(holder: dict[str, Any]) -> None:
+    """From now on this process ends when its controller does: what it makes, nobody waits for.
 
-    `gone` is asked every so many seconds. The exception is raised once, in the main thread: what
-    `finally` and `with` clean up in the block is cleaned up, and subprocess.run ends its program.
+    `holder` is the process of ansible-playbook, or empty where only its pipe can tell. The end is a
+    KeyboardInterrupt, so that what is half made is removed; after `GRACE_S` it is a kill.
     """
-    over, left = threading.Event(), list[int]()
+    for number in Told.NUMBERS:
+        signal.signal(number, signal.default_int_handler)
+    threading.Thread(target=_watch, args=(Controller(holder),), daemon=True).start()
 
-    def leave(number: int, _: object) -> None:
-        if not left:
-            left.append(number)
-            raise SystemExit(128 + number)
 
-    def watch() -> None:
-        while not over.wait(every):
-            if gone():
-                os.kill(os.getpid(), signal.SIGTERM)
-                return
-
-    before = {number: signal.signal(number, leave) for number in Told.NUMBERS}
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _watch(controller: Controller) -> None:
+    while not controller.gone():
+        time.sleep(LOOK_S / 2)
+    # The very thread, or what it waits for would go on.
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    time.sleep(GRACE_S)
+    os.kill(os.getpid(), signal.SIGKILL)

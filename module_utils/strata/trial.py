@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import account, alone, fingerprint, lease, members, processes, runtimes, told
+from . import account, alone, fingerprint, lease, members, owned, processes, runtimes, told
 from .program import TICK, Given, Program
 from .runtimes import Runtime, Spec, StartError
 
@@ -79,8 +79,9 @@ def run(
 
     An outcome is `{record, steps, usage, stdout, stderr}`. `gone` says whether the controller is
     no longer there; the trials are then ended. The host's lease must be held by the run: what a
-    killed trial left behind is removed first.
+    killed trial left behind is removed first. Raises Refused when the state folder is not Strata's.
     """
+    owned.Folder(order.state_dir, "state").claim()
     with alone.only_one(lease.folder()), told.Told() as signals:
         flags = []
         stale = runtimes.leftovers() + _clear(order.state_dir / "trials")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,7 @@ from .conftest import RunModule
 
 @pytest.fixture
 def holder() -> dict[str, Any]:
-    start = lease.start_time(os.getpid())
-    return {"host": socket.gethostname(), "pid": os.getpid(), "start": start}
+    return lease.process(os.getpid())
 
 
 @pytest.fixture
@@ -69,7 +67,7 @@ def test_without_the_lease_of_its_run_nothing_starts(
     assert not run_module("strata_lease", {"run": "other", "holder": holder})["failed"]
     refused = run_module("strata_trial", asked, alone=True)
     assert refused["failed"]
-    assert "run other, controller" in refused["msg"]
+    assert "run other, which measures, controller" in refused["msg"]
     assert not Path(asked["state_dir"]).exists()
 
 
@@ -147,7 +145,7 @@ def test_only_tasks_that_hide_it_know_the_key() -> None:
     knowing = {task["name"]: task for task in tasks if "key" in yaml.safe_dump(task)}
     made, used = knowing.values()
     assert made["no_log"] and "register" not in made
-    assert used["strata_trial"]["key"] == "{{ strata_key | default('') }}"
+    assert used["strata_trial"]["key"] == "{{ __strata_key | default('') }}"
 
 
 def test_an_unknown_runtime_is_refused(

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from strata import rehearsal, rehearsal_base, rehearsal_links
 from strata.errors import Refused
+from strata.owned import Folder
 from strata.rehearsal import Shape
+from strata.rehearsal_leftovers import Trace
 
 GIVEN = {
     **{"name": "strata", "nodes": 3, "subnet": "10.201.7.0/24", "cache": "/cache"},
@@ -39,6 +41,44 @@ def test_names_fit_what_the_kernel_allows() -> None:
     lab = rehearsal.lab({**GIVEN, "name": "a123456789"})
     assert len(lab.bridge) < 16, "an interface's name"
     assert len(f"{lab.control}/0123456789.0123456789abcdef") < 108, "a socket's path"
+
+
+def trace(cache: Path, inventory: Path) -> Trace:
+    """Of a lab that has no more than files."""
+    lab = rehearsal.lab({**GIVEN, "name": "none", "cache": str(cache)})
+    control = cache.parent / "control"
+    names = ("rh-none", "rehearsal-none", Path(lab.folder))
+    return Trace("none", *names, control, inventory / "nodes.yml")
+
+
+def test_a_labs_files_go_and_the_cache_with_the_last_of_them(tmp_path: Path) -> None:
+    cache, inventory = tmp_path / "cache", tmp_path / "inventory"
+    Folder(cache, "cache").claim()
+    inventory.mkdir()
+    (inventory / "nodes.yml").write_text(f"---\n{rehearsal.claim('none')}\n")
+    rehearsal.check_inventory(inventory, "none")
+    of_lab = trace(cache, inventory)
+    (of_lab.folder / "node1").mkdir(parents=True)
+    of_lab.remove()
+    assert list(inventory.iterdir()) == []
+    assert not cache.exists()
+
+
+def test_files_of_a_user_are_not_the_labs(tmp_path: Path) -> None:
+    cache, inventory = tmp_path / "cache", tmp_path / "inventory"
+    mine = inventory / "nodes.yml"
+    inventory.mkdir()
+    mine.write_text(f"all: {{}} # {rehearsal.claim('none')}\n{rehearsal.claim('other')}\n")
+    with pytest.raises(Refused, match="is written for lab none") as refused:
+        rehearsal.check_inventory(inventory, "none")
+    assert str(mine) in str(refused.value) and "rehearsal_inventory=FOLDER" in str(refused.value)
+    of_lab = trace(cache, inventory)
+    of_lab.remove()
+    assert mine.exists()
+    of_lab.folder.mkdir(parents=True)
+    with pytest.raises(Refused, match="only what is in Strata's own cache"):
+        of_lab.remove()
+    assert of_lab.folder.exists()
 
 
 @pytest.mark.parametrize(

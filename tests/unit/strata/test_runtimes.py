@@ -17,7 +17,7 @@ from docker.errors import APIError, ImageNotFound
 from requests.exceptions import ConnectionError as Refusal
 from strata import cgroup, processes, program, runtimes, trial
 from strata.errors import Refused
-from strata.runtimes import Counters, Ended, RuntimeLostError, Spec, StartError
+from strata.runtimes import Counters, Ended, RuntimeLostError, Spec, StartError, native
 from strata.runtimes import docker as containers
 from strata.runtimes.native import Native
 
@@ -385,3 +385,17 @@ def test_the_last_counters_stay_when_the_group_has_gone(engine: Engine, tmp_path
     assert runtime.usage().cpu == 1.5
     (tmp_path / "cpu.stat").unlink()
     assert runtime.usage() == Counters(1.5)
+
+
+def test_what_a_living_maker_runs_is_no_leftover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dataset that is generated for another run, beside what a killed trial and maker left."""
+    monkeypatch.setattr(cgroup, "ROOT", tmp_path)
+    own, dead = processes.own_name(), f"making.{os.getpid()}.1"
+    for name in (own, dead, "s001-a-r1"):
+        for folder in set(cgroup.Group(name).paths().values()):
+            folder.mkdir(parents=True)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert native.leftovers() == [f"control group {dead}", "control group s001-a-r1"]
+    assert [group.name for group in cgroup.existing()] == [own]

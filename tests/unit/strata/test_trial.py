@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from strata import alone, lease, members, record, runtimes, trial
 from strata.errors import Refused
+from strata.owned import MARKER, Folder
 from strata.runtimes import Counters, Ended, RuntimeLostError, Spec, StartError
 from strata.usage import Totals
 
@@ -85,6 +86,7 @@ def result() -> str:
 
 @pytest.fixture(autouse=True)
 def quiet_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Folder(tmp_path, "state").claim()
     monkeypatch.setattr(lease, "folder", lambda: tmp_path / "lock")
     monkeypatch.setattr(alone, "settle", list)
     monkeypatch.setattr(runtimes, "leftovers", list)
@@ -270,6 +272,15 @@ def test_folders_of_killed_trials_are_removed_and_said(run: Any, tmp_path: Path)
     found = run({"ended": Ended(1)})[0]["record"]
     assert _flag(found, "leftovers") == "folder of trial old-r1"
     assert list((tmp_path / "trials").iterdir()) == []
+
+
+def test_folders_of_another_program_are_not_trials(run: Any, tmp_path: Path) -> None:
+    (tmp_path / MARKER).unlink()
+    mine = tmp_path / "trials" / "of-my-thesis"
+    mine.mkdir(parents=True)
+    with pytest.raises(Refused, match="Strata's state folder is one that is"):
+        run({"ended": Ended(0)})
+    assert mine.exists()
 
 
 def test_phases_add_up() -> None:
