@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -79,8 +78,6 @@ class ActionModule(ActionBase):
         what = " beside ".join(name(trial["levels"], run.document) for trial in slot["trials"])
         return {
             "changed": True,
-            # Peers of this slot prove to each other with it that they belong together.
-            "key": secrets.token_hex(32),
             "progress": [f"trial {index} of {len(slots)}  {what}  (left: about {left})"],
         }
 

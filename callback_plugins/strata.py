@@ -18,7 +18,7 @@ DOCUMENTATION = """
     description:
       - Prints what a task's result holds under C(progress), one line each.
       - Texts come from hosts, experiments and workloads. Control characters in them are escaped.
-      - The tasks of a slot, three for each trial, and the checks of settings are shown only with
+      - The tasks of a slot, a few for each trial, and the checks of settings are shown only with
         C(-v), or when they fail.
     extends_documentation_fragment:
       - default_callback

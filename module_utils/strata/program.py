@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,22 +73,22 @@ class Program:
 
     def prepare(self, make: Any) -> None:
         """Make its folder and all that need not be in the measured time. Raises StartError."""
-        spec = self._spec()
-        try:
+        with _said("the folder of the trial"):
+            spec = self._spec()
             self._write_config(spec)
-        except OSError as error:
-            raise StartError(f"the folder of the trial: {error}") from error
         self._runtime = make(str(self.trial["levels"]["runtime"]), spec)
         self._started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._clock = dict.fromkeys(self._clock, time.monotonic())
-        self._runtime.prepare()
+        with _said("what it needs"):
+            self._runtime.prepare()
 
     def launch(self) -> None:
         """Start it. Raises StartError."""
         assert self._runtime  # noqa: S101 - prepare came first
         self._sampler.start()
         self._clock = dict.fromkeys(self._clock, time.monotonic())
-        self._runtime.launch()
+        with _said("its program"):
+            self._runtime.launch()
         self._follower.start()
 
     def _follow(self) -> None:
@@ -267,6 +269,18 @@ class Program:
             }
             for member, chosen in zip(self.here, pinned, strict=True)
         ]
+
+
+@contextlib.contextmanager
+def _said(what: str) -> Iterator[None]:
+    """Raises StartError for whatever this host refuses, and for levels that mean nothing here."""
+    try:
+        yield
+    except OSError as error:
+        raise StartError(f"{what}: {error}") from error
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise StartError(f"{what}: its levels cannot be used here: {said}") from error
 
 
 def cpu_list(cpus: str | None) -> list[int]:

@@ -17,8 +17,8 @@ DATASET = ("name", "digest", "origin", "asked")
 # A share of the CPU time of the trial that a hypervisor may take before the trial is doubted.
 STEAL_SHARE = 0.02
 OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload
-# What the phases need of every step.
-STEP_KEYS = ("phase", "duration_s", "input_s", "compute_s")
+# What every step has beside its phase, each a number.
+STEP_NUMBERS = ("mono", "images", "duration_s", "input_s", "compute_s")
 # What of a record the controller already knew when it ordered the trial.
 ORDERED = ("run", "slot", "trial", "cell", "repetition", "role", "levels", "hosts")
 
@@ -72,8 +72,13 @@ def read_result(out: Path) -> dict[str, Any]:
     if text is None:
         raise ValueError("the workload ended well but left no result.json")
     result = _parsed(text, "result.json")
-    if not isinstance(result, dict) or not {"scalars", "marks"} <= set(result):
-        raise ValueError("result.json has no scalars or no marks")
+    if not isinstance(result, dict):
+        raise ValueError("result.json is no object")
+    for name in ("scalars", "marks"):
+        if not isinstance(result.get(name), dict):
+            raise ValueError(f"result.json has no {name}")
+    if not _are_flags(result.get("flags", [])):
+        raise ValueError(f"result.json: flags are a name and a detail each: {result['flags']!r}")
     for name, scalar in result["scalars"].items():
         if not isinstance(scalar, dict) or not _is_number(scalar.get("value")):
             raise ValueError(f"result.json: scalar {name!r} has no number: {scalar!r}")
@@ -95,9 +100,28 @@ def read_steps(out: Path) -> tuple[str, list[dict[str, Any]]]:
         lines.pop()
     rows = [_parsed(line, f"steps.jsonl, line {number}") for number, line in enumerate(lines, 1)]
     for number, row in enumerate(rows, 1):
-        if not isinstance(row, dict) or not set(STEP_KEYS) <= set(row):
-            raise ValueError(f"steps.jsonl, line {number}: a step has {', '.join(STEP_KEYS)}")
+        if not _is_step(row):
+            raise ValueError(
+                f"steps.jsonl, line {number}: a step has its phase, and as numbers "
+                + ", ".join(STEP_NUMBERS)
+            )
     return "\n".join(lines), rows
+
+
+def _is_step(row: Any) -> bool:
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("phase"), str)
+        and all(_is_number(row.get(name)) for name in STEP_NUMBERS)
+    )
+
+
+def _are_flags(given: Any) -> bool:
+    return isinstance(given, list) and all(
+        isinstance(flag, dict)
+        and all(isinstance(flag.get(name), str) for name in ("name", "detail"))
+        for flag in given
+    )
 
 
 def _text(path: Path) -> str | None:
@@ -119,11 +143,19 @@ def _text(path: Path) -> str | None:
 def _parsed(text: str, where: str) -> Any:
     """JSON with finite numbers. Raises ValueError."""
 
-    def refuse(word: str) -> float:
-        raise ValueError(f"{where}: {word} is no finite number")
+    def finite(word: str) -> float:
+        if not math.isfinite(float(word)):
+            raise ValueError(f"{where}: {word[:40]} is no finite number")
+        return float(word)
+
+    def whole(word: str) -> int:
+        finite(word)
+        return int(word)
 
     try:
-        return json.loads(text, parse_constant=refuse)
+        return json.loads(text, parse_constant=finite, parse_float=finite, parse_int=whole)
+    except RecursionError as error:
+        raise ValueError(f"{where} is nested too deeply") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"{where} is not JSON: {error}") from error
 

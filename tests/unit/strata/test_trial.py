@@ -26,6 +26,9 @@ LEVELS = {
 }
 
 
+NO_SCALARS = '{"scalars": {}, "marks": {}'
+
+
 class Fake:
     """A runtime whose program does what `script` says; `calls` is what was asked of it."""
 
@@ -70,7 +73,8 @@ class Fake:
 
 def step(number: int, phase: str) -> str:
     times = {"input_s": 0.25, "compute_s": 0.75, "duration_s": 1.0}
-    return json.dumps({"step": number, "phase": phase, "images": 8, "loss": 1.0, **times})
+    rest = {"step": number, "phase": phase, "images": 8, "loss": 1.0, "mono": float(number)}
+    return json.dumps({**rest, **times})
 
 
 def result() -> str:
@@ -89,13 +93,14 @@ def quiet_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], Fake]]:
+def run(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], Fake | None]]:
     def start(
         script: dict[str, Any], gone: Callable[[], bool] = lambda: False, limit: float = 60
-    ) -> tuple[dict[str, Any], Fake]:
+    ) -> tuple[dict[str, Any], Fake | None]:
         asked = {
             **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured"},
-            **{"levels": LEVELS, "members": members.roster(1, 0, ["here"])},
+            **{"levels": LEVELS | script.get("levels", {})},
+            **{"members": members.roster(1, 0, ["here"])},
         }
         slot = {"run": "r", "slot": "s0001", "hosts": ["here"], "trials": [asked]}
         image = {"kind": "rootfs", "digest": "d", "rootfs": "/x", "docker": "y"}
@@ -108,8 +113,8 @@ def run(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], Fake]]:
 
         (outcome,) = trial.run(order, gone, make)
         assert not (tmp_path / "trials" / "c-r1").exists(), "the spool is removed"
-        assert made[0].calls[-1] == "remove", "remove comes last, whatever happened"
-        return outcome, made[0]
+        assert not made or made[0].calls[-1] == "remove", "remove comes last, whatever happened"
+        return outcome, made[0] if made else None
 
     return start
 
@@ -160,7 +165,22 @@ def test_the_order_of_a_good_trial(run: Any) -> None:
             "mark 'end' is no number",
         ),
         ({"out": {"steps.jsonl": '{"step": }\n'}}, "output", "steps.jsonl, line 1 is not JSON"),
-        ({"out": {"steps.jsonl": '{"step": 1}\n'}}, "output", "a step has phase, duration_s"),
+        ({"out": {"steps.jsonl": '{"step": 1}\n'}}, "output", "a step has its phase"),
+        (
+            {"out": {"steps.jsonl": step(1, "warmup").replace("0.25", '"soon"') + "\n"}},
+            "output",
+            "a step has its phase, and as numbers mono",
+        ),
+        ({"out": {"result.json": "[]"}}, "output", "is no object"),
+        ({"out": {"result.json": '{"scalars": [], "marks": {}}'}}, "output", "has no scalars"),
+        ({"out": {"result.json": NO_SCALARS + ', "flags": "x"}'}}, "output", "flags are a name"),
+        ({"out": {"result.json": NO_SCALARS + ', "x": 1e999}'}}, "output", "no finite number"),
+        ({"out": {"result.json": NO_SCALARS + f', "x": {"9" * 400}}}'}}, "output", "no finite"),
+        ({"out": {"result.json": "[" * 100_000}}, "output", "nested too deeply"),
+        ({"raises": {"prepare": FileNotFoundError("unshare")}}, "start", "what it needs: unshare"),
+        ({"raises": {"launch": TypeError("no number")}}, "start", "its program: its levels cannot"),
+        ({"levels": {"cpus": "one"}}, "start", "its levels cannot be used here: ValueError"),
+        ({"levels": {"quota": [2]}}, "start", "its levels cannot be used here: TypeError"),
     ],
 )
 def test_a_failure_is_a_record(run: Any, script: dict[str, Any], cause: str, words: str) -> None:
