@@ -7,9 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from strata import experiment, units
+from strata import documents, experiment, results, settings, units
 from strata.errors import Refused, nearest
 
 from analysis.schema import Reason
@@ -43,7 +42,7 @@ class Run(Closed):
 class Campaign(Closed):
     """The runs in their order; those of one testbed come one after the other."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
     runs: Annotated[list[Run], Field(min_length=1)]
     time_limit: str | int | None = None
     pause: str | int = "30s"  # before a failed playbook is started again, doubled each time
@@ -66,15 +65,7 @@ def load(path: Path, checked: bool = True) -> Campaign:
 
     Unchecked is enough to look at a campaign or stop it, whatever became of its experiments.
     """
-    try:
-        given = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        known = sorted(str(p) for p in path.parent.glob("*.yml"))
-        raise Refused(
-            f"there is no campaign at {path}", given=str(path), then=nearest(str(path), known)
-        ) from None
-    except yaml.YAMLError as error:
-        raise Refused(f"{path.name} is not YAML", given=str(error)) from error
+    given = documents.read(path, "campaign")
     try:
         found = Campaign.model_validate(given)
     except ValidationError as error:
@@ -86,8 +77,9 @@ def load(path: Path, checked: bool = True) -> Campaign:
 
 def _check(found: Campaign) -> None:
     """What the shape alone cannot say."""
-    for run in found.runs:
+    for number, run in enumerate(found.runs):
         _check_run(run)
+        results.check_name(found.results(number))
     for limit in (found.time_limit, found.pause):
         if limit is not None:
             units.seconds(limit)
@@ -124,11 +116,12 @@ def _check_run(run: Run) -> None:
             then=nearest(run.testbed, known),
         )
     experiment.load(experiment_file(run.experiment), run.slice)
+    settings.check(run.variables)
     for name in run.variables:
         if name in OWN:
             raise Refused(
                 f"{name} is not among a run's variables: the campaign sets it",
-                example="variables: {strata_dataset: datasets/mine}",
+                example="variables: {strata_dataset: /data/flowers}",
                 given=f"variables: {run.variables}",
                 then="use experiment, slice, retry and attempts",
             )

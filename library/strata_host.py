@@ -30,7 +30,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 root: {description: Whether modules run as root here., returned: always, type: bool}
-cpus: {description: CPUs that may be used., returned: always, type: int}
+cpu_ids: {description: Numbers of the CPUs that may be used., returned: always, type: list, elements: int}
+numa_nodes: {description: Numbers of the NUMA nodes that have memory., returned: always, type: list, elements: int}
 memory_total: {description: Bytes of memory., returned: always, type: int}
 memory_available: {description: Bytes that are available., returned: always, type: int}
 state_dir:
@@ -42,9 +43,10 @@ images: {description: Workload images that are unpacked here., returned: always,
 docker: {description: "C(installed), C(running), C(version), C(sdk), and C(why_not), empty when it can be had.", returned: always, type: dict}
 service_manager: {description: "C(systemd), C(sysvinit) or C(none).", returned: always, type: str}
 distribution: {description: C(id) and C(version)., returned: always, type: dict}
-gpu: {description: "Whether an NVIDIA GPU is C(present), and the container C(toolkit).", returned: always, type: dict}
+gpu: {description: "Whether an NVIDIA GPU is C(present), the container C(toolkit), and by which C(ids) a GPU can be asked for.", returned: always, type: dict}
 virtualisation: {description: "C(none), C(container), C(kvm), C(qemu-tcg) or another hypervisor.", returned: always, type: str}
 lease: {description: The lease in force; empty without one., returned: always, type: dict}
+machine: {description: "One value for all names of this host, and for no other host.", returned: always, type: str}
 python: {description: Version of Python., returned: always, type: str}
 """
 

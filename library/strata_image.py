@@ -8,8 +8,9 @@ module: strata_image
 short_description: Hold the workload image on a host, and prove it
 description:
   - Unpacks the image for the runtime V(native) and imports it into Docker for V(docker).
-  - Proves that each of them holds the digest. Other workload images, and archives in which images were
-    carried to O(state_dir)/images, are removed.
+  - Proves that each of them holds the digest. Other workload images that no run uses, and archives in which
+    images were carried to O(state_dir)/images, are removed.
+  - No other account can enter an unpacked image.
   - A virtual environment is where it was made, and is only described.
   - Claims O(state_dir), and refuses one that is neither Strata's nor free.
   - When the host needs the archive and does not have it, V(archive_needed) says so and nothing is done.
@@ -37,8 +38,12 @@ options:
     description: Strata's folder on the host.
     type: path
     required: true
+  holder:
+    description: The controller's process, as given to M(strata_lease). The image is kept for it, and the module ends with it.
+    type: dict
+    default: {}
   state:
-    description: V(absent) removes all workload images of the given runtimes.
+    description: V(absent) removes all workload images of the given runtimes that no run uses.
     type: str
     choices: [present, absent]
     default: present
@@ -75,36 +80,22 @@ archive_needed:
   type: bool
 """
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.strata import told, uses
 from ansible.module_utils.strata.errors import Refused
 from ansible.module_utils.strata.image import DockerImage, Rootfs, carried, held
 from ansible.module_utils.strata.owned import Folder
 
 
-class Native:
-    """The unpacked image, in the shape of `DockerImage`."""
-
-    def __init__(self, state_dir: Path, content: str) -> None:
-        self._rootfs = Rootfs(state_dir / "images", content)
-        self.holds, self.load = self._rootfs.holds, self._rootfs.unpack
-
-    def others(self) -> list[str]:
-        return [str(path) for path in self._rootfs.others()]
-
-    def remove(self, folder: str) -> None:
-        shutil.rmtree(folder)
-
-
-def stores(given: dict[str, Any]) -> dict[str, Native | DockerImage]:
+def stores(given: dict[str, Any]) -> dict[str, Rootfs | DockerImage]:
     """What keeps the image for each runtime."""
     if given["kind"] == "venv":
         return {}
-    kept: dict[str, Native | DockerImage] = {
-        "native": Native(Path(given["state_dir"]), given["digest"]),
+    kept: dict[str, Rootfs | DockerImage] = {
+        "native": Rootfs(Path(given["state_dir"]) / "images", given["digest"]),
         "docker": DockerImage(given["digest"]),
     }
     return {runtime: kept[runtime] for runtime in given["runtimes"]}
@@ -123,18 +114,20 @@ def main() -> None:
                 "default": ["native"],
             },
             "state_dir": {"type": "path", "required": True},
+            "holder": {"type": "dict", "default": {}},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
         required_if=[("state", "present", ["digest"])],
         supports_check_mode=True,
     )
+    told.ends_with(module.params["holder"])
     try:
         change(module, stores(module.params))
     except (Refused, ImportError) as error:
         module.fail_json(msg=str(error))
 
 
-def change(module: AnsibleModule, kept: dict[str, Native | DockerImage]) -> None:
+def change(module: AnsibleModule, kept: dict[str, Rootfs | DockerImage]) -> None:
     """Bring every store to the asked state; leaves through exit_json."""
     given, state_dir = module.params, Path(module.params["state_dir"])
     wanted = given["state"] == "present"
@@ -142,15 +135,22 @@ def change(module: AnsibleModule, kept: dict[str, Native | DockerImage]) -> None
     claimed = not folder.is_ours() and wanted
     if claimed and not module.check_mode:
         folder.claim()
+    if wanted and given["holder"] and not module.check_mode:
+        uses.note([thing for store in kept.values() for thing in store.uses()], given["holder"])
     before = {name: wanted and store.holds() for name, store in kept.items()}
     missing = [name for name, proven in before.items() if wanted and not proven]
-    superfluous = {name: store.others() for name, store in kept.items()}
+    used = uses.living()
+    superfluous = {
+        name: [other for other in store.others() if other not in used]
+        for name, store in kept.items()
+    }
     archive = Path(given["archive"])
     needed = bool(missing) and not archive.is_file()
     archives = [] if needed else carried(state_dir)
     if not module.check_mode and not needed:
         for name in missing:
             kept[name].load(archive)
+        uses.forget_dead()
         for name, others in superfluous.items():
             for other in others:
                 kept[name].remove(other)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import usage
-from .errors import Refused
+from . import locks, usage
 
-LOOK_S = 0.1
 LOCK_SECONDS = 20.0
 IDLE_SAMPLE = 0.2
 IDLE_SHARE = 0.25  # of all cores that others may use before the host counts as busy
@@ -23,23 +20,12 @@ IDLE_PATIENCE = 3.0
 def only_one(folder: Path) -> Iterator[None]:
     """One trial at a time on a host, whatever leases and state folders say.
 
-    What is found of other trials under this lock is stale. The kernel lets go when we die.
+    What is found of other trials under this lock is stale. Raises Refused when another trial does
+    not end.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "trial.lock").open("w") as lock:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise Refused(
-                        "another trial is running on this host",
-                        given=str(folder / "trial.lock"),
-                        then="wait for its end",
-                    ) from None
-                time.sleep(LOOK_S)
+    locks.own_folder(folder)
+    rule = "another trial is running on this host"
+    with locks.only_one(folder / "trial.lock", rule, LOCK_SECONDS):
         yield
 
 

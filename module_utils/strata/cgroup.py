@@ -186,11 +186,15 @@ def memory_peak(folders: dict[str, Path]) -> int | None:
     return v2 if v2 is not None else _number(folder / "memory.max_usage_in_bytes")
 
 
-def out_of_memory(folders: dict[str, Path]) -> bool:
-    """Whether the kernel killed a process of the group for its memory limit."""
+def memory_kills(folders: dict[str, Path]) -> int | None:
+    """How many processes of the group the kernel has killed for want of memory.
+
+    It counts before it kills, so that the number is right as soon as the process has ended. None
+    where the group has gone, which it does some milliseconds after its last process.
+    """
     folder = folders["memory"]
-    v2 = _keyed(folder / "memory.events")
-    return bool(v2.get("oom_kill") or _keyed(folder / "memory.oom_control").get("oom_kill"))
+    v2 = _keyed(folder / "memory.events").get("oom_kill")
+    return v2 if v2 is not None else _keyed(folder / "memory.oom_control").get("oom_kill")
 
 
 def counters(folders: dict[str, Path]) -> Counters:

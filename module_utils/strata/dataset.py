@@ -5,22 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
+import re
+import stat
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import files, runtimes
+from . import account, files, making, processes, runtimes, uses
 from .errors import Refused
-from .identity import digest
+from .identity import digest, short
 
 GENERATE_SECONDS = 3600.0
-# Class folders of JPEGs, TFRecord shards, the IDX files of MNIST.
-PATTERNS = (
-    *("*/*.jpg", "*/*.jpeg", "*/*.JPEG", "*.tfrecord", "*-?????-of-?????"),
-    *("*-ubyte", "*-ubyte.gz"),
-)
+# Class folders of JPEGs; TFRecord shards, the IDX files of MNIST.
+IN_CLASSES = re.compile(r".*\.jpe?g", re.DOTALL | re.IGNORECASE)
+AT_TOP = re.compile(r".*(\.tfrecord|-.{5}-of-.{5}|-ubyte|-ubyte\.gz)", re.DOTALL)
+# Besides the folder of a dataset: what was asked and found, that it was proven, the names alone.
+BESIDES = (".json", ".verified", ".files")
+# What others must be allowed: their bits of a mode are those that os.access takes, too.
+EVERYBODY_READS, EVERYBODY_ENTERS = os.R_OK, os.R_OK | os.X_OK
 
 
 @dataclass(frozen=True)
@@ -31,15 +35,37 @@ class Manifest:
     origin: str  # given or generated
     files: dict[str, list[Any]]
     digest: str
+    asked: dict[str, Any] | None = None  # of a generated one: the workload and all its options
 
     @property
     def bytes(self) -> int:
         return sum(int(size) for size, _ in self.files.values())
 
 
+def key(name: str, asked: dict[str, Any] | None) -> str:
+    """Names the folder of a dataset: another one for each thing that is asked to be generated."""
+    return name if asked is None else f"{name}-{short(asked)}"
+
+
 def listing(folder: Path) -> list[Path]:
-    """The files of a dataset, sorted. Raises Refused when there are none."""
-    found = sorted({path for pattern in PATTERNS for path in folder.glob(pattern)})
+    """The files of a dataset, sorted. Raises Refused when there are none, or one is none to read.
+
+    Nothing is opened: a pipe would never end.
+    """
+    return list(_stats_of(folder))
+
+
+def _stats_of(folder: Path) -> dict[Path, os.stat_result]:
+    try:
+        found = {Path(entry.path): _stat(entry) for entry in _entries(folder)}
+    except FileNotFoundError:
+        found = {}
+    except OSError as error:
+        raise Refused(
+            "a dataset's folders can be entered and read",
+            given=f"{error.filename}: {error.strerror}",
+            then="repair it, or take it out of the dataset",
+        ) from error
     if not found:
         raise Refused(
             "a dataset is a folder of class folders with JPEGs, of TFRecord shards or of IDX files",
@@ -47,19 +73,81 @@ def listing(folder: Path) -> list[Path]:
             given=f"{folder}{'' if folder.is_dir() else ' (there is no such folder)'}",
             then="give the folder with -e strata_dataset=FOLDER, or let one be generated",
         )
-    return found
+    return dict(sorted(found.items()))
 
 
-def take(name: str, folder: Path, origin: str) -> Manifest:
-    """Read every file of `folder` and describe it."""
-    paths = listing(folder)
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """All that has the name of a dataset's file."""
+    _check(str(folder), folder.stat(), EVERYBODY_ENTERS)
+    for entry in _within(folder, folder):
+        if AT_TOP.fullmatch(entry.name):
+            yield entry
+        elif entry.is_dir():
+            _check(entry.path, entry.stat(), EVERYBODY_ENTERS)
+            within = _within(Path(entry.path), folder)
+            yield from (file for file in within if IN_CLASSES.fullmatch(file.name))
+
+
+def _within(folder: Path, dataset: Path) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder. Raises Refused at a link that leads nowhere for a trial."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink() and not _stays_in(Path(entry.path), dataset):
+                raise Refused(
+                    "a link in a dataset is relative and stays in it: trials see the dataset alone",
+                    example="0002.jpg -> ../rose/0001.jpg",
+                    given=f"{entry.path} -> {Path(entry.path).readlink()}",
+                    then="put the file itself there",
+                )
+            yield entry
+
+
+def _stays_in(link: Path, dataset: Path) -> bool:
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):  # nothing is there; it leads back to itself
+        return False
+    return not link.readlink().is_absolute() and target.is_relative_to(dataset.resolve())
+
+
+def _stat(entry: os.DirEntry[str]) -> os.stat_result:
+    """Of what a link points to. Raises Refused unless it is a file that a trial can read."""
+    try:
+        status = entry.stat()
+    except OSError as error:
+        raise _unfit(entry.path, str(error.strerror)) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise _unfit(entry.path, "a folder, a pipe, a socket or a device")
+    _check(entry.path, status, EVERYBODY_READS)
+    return status
+
+
+def _check(path: str, status: os.stat_result, needed: int) -> None:
+    """Raises Refused unless trials can use it: root starts them as another account."""
+    by_mode = status.st_mode & needed == needed
+    if not (by_mode if os.geteuid() == 0 else os.access(path, needed)):
+        raise _unfit(path, f"mode {stat.S_IMODE(status.st_mode):o}, owner {status.st_uid}")
+
+
+def _unfit(path: str, how: str) -> Refused:
+    return Refused(
+        "a dataset consists of files that every account can read, or of links to such files",
+        example="chmod -R a+rX FOLDER",
+        given=f"{path}: {how}",
+        then="repair it, or take it out of the dataset",
+    )
+
+
+def take(name: str, folder: Path, origin: str, asked: dict[str, Any] | None = None) -> Manifest:
+    """Read every file of `folder` and describe it. Raises Refused."""
+    stats = _stats_of(folder)
     with ThreadPoolExecutor() as pool:
-        sums = list(pool.map(_sha256, paths))
+        sums = list(pool.map(_sha256, stats))
     entries: dict[str, list[Any]] = {
-        str(path.relative_to(folder)): [path.stat().st_size, checksum]
-        for path, checksum in zip(paths, sums, strict=True)
+        str(path.relative_to(folder)): [status.st_size, checksum]
+        for (path, status), checksum in zip(stats.items(), sums, strict=True)
     }
-    return Manifest(name, origin, entries, digest(entries))
+    return Manifest(name, origin, entries, digest(entries), asked)
 
 
 def read(path: Path) -> Manifest | None:
@@ -79,28 +167,77 @@ def read(path: Path) -> Manifest | None:
     return found
 
 
+def check_asked(found: Manifest, asked: dict[str, Any] | None, path: Path) -> None:
+    """Raises Refused when something else was asked for the dataset of the manifest at `path`."""
+    if asked is not None and found.asked != asked:
+        raise Refused(
+            f"dataset {found.name!r} is not what was asked to be generated",
+            given=f"{path}: {found.asked}; asked: {asked}",
+            then="remove the manifest and the folder beside it: it will be generated anew",
+        )
+
+
 def keep(manifest: Manifest, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_json(path, asdict(manifest))
 
 
+def keep_names(manifest: Manifest, path: Path) -> None:
+    """The names of all files, each ended by a NUL: what of a folder is carried to hosts."""
+    files.write(path, b"".join(os.fsencode(name) + b"\0" for name in manifest.files))
+
+
+def superfluous(name: str, folder: Path) -> list[Path]:
+    """What once was generated, or carried to this host, under this name, and no run uses.
+
+    `folder` is the one that took its place. Also what was left half made beside it.
+    """
+    if not folder.parent.is_dir():
+        return []
+    named = re.compile(rf"{re.escape(name)}-[0-9a-f]{{12}}")
+    others = [path for path in sorted(folder.parent.iterdir()) if named.fullmatch(path.name)]
+    unused = {str(path) for path in others} - uses.living() - {str(folder)}
+    return [Path(path) for path in sorted(unused)] + making.abandoned(folder.parent)
+
+
+def remove(folder: Path) -> None:
+    """Remove a dataset's folder and what is kept beside it, unless it is being made."""
+    if making.clear(folder):
+        for ending in BESIDES:
+            making.remove(folder.with_name(folder.name + ending))
+
+
 def generate(image: dict[str, str], asked: dict[str, Any], folder: Path) -> None:
-    """Let a workload make the dataset at `folder`: `asked` names it, and its options.
+    """Let a workload make the dataset at `folder`: `asked` has the workload and its options.
 
     Raises Refused.
     """
-    options = dict(asked)
-    workload = options.pop("workload", "make_images")
-    spool = folder.parent / f".{folder.name}.part"
-    shutil.rmtree(spool, ignore_errors=True)
+    said = f"generate the dataset {folder.name}"
+    with making.making(folder, said, GENERATE_SECONDS) as aside:
+        if folder.exists():
+            return  # while we waited for it, another generated it
+        made = aside.folder / "out" / "dataset"
+        _run(image, asked, aside.folder)
+        for path in (made, *made.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+            os.chown(path, os.geteuid(), os.getegid())
+        aside.place(made)
+
+
+def _run(image: dict[str, str], asked: dict[str, Any], spool: Path) -> None:
     for name in ("in", "out"):
-        (spool / name).mkdir(parents=True)
-    os.chown(spool / "out", runtimes.UID, runtimes.GID)
-    (spool / "in" / "config.json").write_text(
-        json.dumps({"options": options, "data_dir": None, "cpus": None})
-    )
+        (spool / name).mkdir()
+        (spool / name).chmod(0o755)
+    number = account.own(set())
+    os.chown(spool / "out", number, -1)
+    config = {"options": asked["options"], "data_dir": None, "cpus": None}
+    (spool / "in" / "config.json").write_text(json.dumps(config))
+    (spool / "in" / "config.json").chmod(0o644)
+    own, workload = processes.own_name(), asked["workload"]
     spec = runtimes.Spec(
-        workload, "dataset", workload, spool, image, environment=runtimes.ENVIRONMENT
+        *(own, "dataset", workload, spool, image),
+        account=number,
+        environment=runtimes.ENVIRONMENT,
     )
     runtime = runtimes.make("native", spec)
     try:
@@ -108,12 +245,16 @@ def generate(image: dict[str, str], asked: dict[str, Any], folder: Path) -> None
         runtime.launch()
         ended = runtime.wait(GENERATE_SECONDS)
         if ended is None or ended.code != 0:
-            said = runtime.logs()[1].strip()[-500:]
-            raise Refused("the dataset could not be generated", given=str(asked), then=said)
-        (spool / "out" / "dataset").rename(folder)
+            how = f"exit status {ended.code}" if ended else f"not after {GENERATE_SECONDS:g} s"
+            raise _failed(asked, f"{how}: {runtime.logs()[1].strip()[-500:]}")
+    except runtimes.StartError as error:
+        raise _failed(asked, str(error)) from error
     finally:
         runtime.remove()
-        shutil.rmtree(spool, ignore_errors=True)
+
+
+def _failed(asked: dict[str, Any], how: str) -> Refused:
+    return Refused("the dataset could not be generated", given=str(asked), then=how)
 
 
 def verify(manifest: Manifest, folder: Path, receipt: Path, remember: bool = True) -> None:
@@ -160,8 +301,7 @@ def _differs(manifest: Manifest, folder: Path, name: str, how: str) -> Refused:
 def _stats(folder: Path) -> dict[str, list[int]]:
     return {
         str(path.relative_to(folder)): [s.st_size, s.st_mtime_ns, s.st_ctime_ns]
-        for path in listing(folder)
-        for s in [path.stat()]
+        for path, s in _stats_of(folder).items()
     }
 
 

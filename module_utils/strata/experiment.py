@@ -6,31 +6,24 @@ Runs on the controller only (pydantic, PyYAML).
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import workloads
 
-from . import units
+from . import documents, levels, units
 from .errors import Refused, nearest
 from .identity import digest
-from .members import DISTRIBUTIONS, PLACEMENTS
-from .runtimes import NETWORKS
+from .levels import FACTORS, PLATFORM, Level, Levels
 
-Level = str | int | float | bool | list[str] | None
-Levels = dict[str, Level]
+__all__ = ["PLATFORM", "Experiment", "Level", "Levels", "load", "resolve_options"]
 
-SUBSTRATES = ("bare_metal", "vm")
-PLATFORM = ("substrate", "runtime", "network")
-RESOURCES = ("cpus", "memory", "numa", "gpus", "quota")
-# How many take part, where they are, and what runs beside them.
-SCENARIO = ("distribution", "workers", "servers", "placement", "beside")
-# What a trial may vary beside the options of its workload. `label` changes nothing: it
-# names two sides of one platform, for an A/A comparison.
-BUILT_IN = (*PLATFORM, "label", *RESOURCES, *SCENARIO)
+# What becomes a part of a file's name; with what is added to it, it must fit into 255 bytes.
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=64)]
+Line = Annotated[str, Field(pattern=r"^[^\n]+$", max_length=200)]
 
 
 class Closed(BaseModel):
@@ -54,8 +47,8 @@ class Generate(BaseModel):
 class Dataset(Closed):
     """Real data: a folder on the controller, or one to be generated."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-    path: str | None = None
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
+    path: Annotated[str, Field(min_length=1)] | None = None
     generate: Generate | None = None
 
 
@@ -64,9 +57,13 @@ class Background(Closed):
 
     workload: str = "tf_image_classification"
     options: Levels = {"model": "alexnet", "batch_size": 512}
-    cpus: str | None = None
-    quota: float | None = None
-    memory: str | int | None = None
+    cpus: Level = None
+    quota: Level = None
+    memory: Level = None
+
+    @property
+    def resources(self) -> Levels:
+        return {"cpus": self.cpus, "quota": self.quota, "memory": self.memory}
 
 
 class Slice(Closed):
@@ -74,21 +71,21 @@ class Slice(Closed):
 
     factors: dict[str, list[Level]] = {}
     options: Levels = {}
-    backgrounds: dict[str, Background] = {}
+    backgrounds: dict[Name, Background] = {}
     repeats: Annotated[int, Field(ge=1)] | None = None
 
 
 class Experiment(Closed):
     """What is asked. Everything that is not stated has the default of its owner."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-    title: str
+    name: Name
+    title: Line
     description: str = ""
     demonstration: bool = False
     workload: str
     factors: dict[str, list[Level]]
     options: Levels = {}
-    backgrounds: dict[str, Background] = {}
+    backgrounds: dict[Name, Background] = {}
     exclude: list[dict[str, Level | list[Level]]] = []
     baseline: Levels
     repeats: Annotated[int, Field(ge=1)]
@@ -97,16 +94,34 @@ class Experiment(Closed):
     time_budget: str | int = "12h"
     disk_budget: str | int = "20G"
     dataset: Dataset | None = None
-    slices: dict[str, Slice] = {}
+    slices: dict[Name, Slice] = {}
 
     @property
     def identity(self) -> str:
         """A digest over all that decides which trials run."""
         return digest(self.model_dump(exclude={"title", "description", "slices"}))
 
+    @property
+    def excluded(self) -> list[dict[str, list[Level]]]:
+        """The rules of `exclude`, each name with the list of its levels."""
+        return [
+            {name: _list_of(name, given) for name, given in rule.items()} for rule in self.exclude
+        ]
+
     def known(self) -> list[str]:
         """Every name that may be a factor or an option."""
-        return [*BUILT_IN, *option_names(self.workload)]
+        return [*FACTORS, *option_names(self.workload)]
+
+
+def _list_of(name: str, given: Level | list[Level]) -> list[Level]:
+    """One level, or several; a level of `gpus` is itself a list of text."""
+    one = name == "gpus" and isinstance(given, list) and all(isinstance(i, str) for i in given)
+    return list(given) if isinstance(given, list) and not one else [given]  # type: ignore[list-item]
+
+
+def options_of(chosen: Levels) -> Levels:
+    """Those of the chosen levels that are options of a workload."""
+    return {name: level for name, level in chosen.items() if name not in FACTORS}
 
 
 def option_names(workload: str) -> list[str]:
@@ -115,18 +130,7 @@ def option_names(workload: str) -> list[str]:
 
 def load(path: Path, slice_name: str = "") -> Experiment:
     """Read, check and slice the experiment at `path`. Raises Refused."""
-    try:
-        given = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        names = sorted(p.stem for p in path.parent.glob("*.yml"))
-        raise Refused(
-            f"there is no experiment at {path}", given=path.stem, then=nearest(path.stem, names)
-        ) from None
-    except yaml.YAMLError as error:
-        raise Refused(f"{path.name} is not YAML", given=str(error)) from error
-    if not isinstance(given, dict):
-        raise Refused(f"{path.name}: an experiment is a mapping", example="name: quick")
-    experiment = _parse(given, path.name)
+    experiment = _parse(documents.read(path, "experiment"), path.name)
     if slice_name:
         experiment = _sliced(experiment, slice_name)
     _check(experiment)
@@ -155,17 +159,19 @@ def _refusal(error: ValidationError, where: str) -> Refused:
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])
-        known = list(Experiment.model_fields)
+        known = list(PARTS.get(str(first["loc"][0]), Experiment).model_fields)
         return Refused(f"{where}: unknown name {name!r}", given=place, then=nearest(name, known))
     if first["type"] == "missing":
         return Refused(f"{where}: {place!r} is missing", example=EXAMPLES.get(place, ""))
     return Refused(
         f"{where}: {place}: {first['msg']}",
-        example=EXAMPLES.get(place, ""),
-        given=repr(first.get("input")),
+        example=EXAMPLES.get(str(first["loc"][0]), ""),
+        given=repr(first.get("input"))[:200],
     )
 
 
+# The parts of an experiment that are mappings with names of their own.
+PARTS: dict[str, type[BaseModel]] = {"dataset": Dataset, "backgrounds": Background, "slices": Slice}
 EXAMPLES = {
     "name": "name: quick",
     "title": "title: Native against Docker",
@@ -214,40 +220,87 @@ def _listed(value: Any) -> str:
 
 def _check(experiment: Experiment) -> None:
     """What the shape alone cannot say."""
-    if experiment.workload not in workloads.NAMES:
-        raise Refused(
-            f"unknown workload {experiment.workload!r}",
-            example=EXAMPLES["workload"],
-            given=experiment.workload,
-            then=nearest(experiment.workload, list(workloads.NAMES)),
-        )
+    _check_workload(experiment.workload)
     _check_names(experiment)
-    _check_platform_levels(experiment)
-    _check_numbers(experiment)
-    _check_scenario(experiment)
-    _check_generator(experiment)
-    _check_baseline(experiment)
-    for name, levels in experiment.factors.items():
-        if not levels or len({repr(level) for level in levels}) != len(levels):
-            raise Refused(
-                f"factor {name!r} needs at least one level, each once",
-                example="model: [resnet50, alexnet]",
-                given=f"{name}: {levels}",
-            )
+    _check_backgrounds(experiment)
+    _check_baseline(canonical(experiment))
+    _check_distributed(experiment)
+    _check_dataset(experiment)
     units.seconds(experiment.time_limit)
     units.seconds(experiment.time_budget)
     units.size(experiment.disk_budget)
 
 
+def canonical(experiment: Experiment) -> Experiment:
+    """The experiment with each level as plan and record have it. Raises Refused.
+
+    `8G` of memory is a number of bytes there, for instance.
+    """
+    workload = experiment.workload
+    return experiment.model_copy(
+        update={
+            "factors": {
+                name: _each_once(name, [_level(workload, name, level) for level in given])
+                for name, given in experiment.factors.items()
+            },
+            "options": _levels(workload, experiment.options, "options"),
+            "backgrounds": {
+                name: job.model_copy(update=_levels(job.workload, job.resources, name))
+                for name, job in experiment.backgrounds.items()
+            },
+            "exclude": [
+                {
+                    name: [_level(workload, name, level, "exclude") for level in given]
+                    for name, given in rule.items()
+                }
+                for rule in experiment.excluded
+            ],
+            "baseline": _levels(workload, experiment.baseline, "baseline"),
+        }
+    )
+
+
+def _levels(workload: str, given: Levels, where: str) -> Levels:
+    return {name: _level(workload, name, level, where) for name, level in given.items()}
+
+
+def _level(workload: str, name: str, level: Level, where: str = "factors") -> Level:
+    """One level as it is recorded. Raises Refused when it is not of its type."""
+    if name in FACTORS:
+        return levels.read(name, level, f"{where}.{name}")
+    try:
+        workloads.options(workload).check({name: level})
+    except ValueError as error:
+        raise Refused(f"option of {workload}: {error}", given=f"{where}.{name}") from error
+    return level
+
+
+def _each_once(name: str, given: list[Level]) -> list[Level]:
+    """Raises Refused when there is none, or two mean the same."""
+    number = (int, float)
+    keys = {repr(float(v) if type(v) in number else v) for v in given}  # type: ignore[arg-type]
+    if not given or len(keys) != len(given):
+        raise Refused(
+            f"factor {name!r} needs at least one level, each once",
+            example="model: [resnet50, alexnet]",
+            given=f"{name}: {given}"[:200],
+        )
+    return given
+
+
+def _check_workload(name: str, whose: str = "") -> None:
+    if name not in workloads.NAMES:
+        raise Refused(
+            f"unknown workload {name!r}{whose}",
+            example=EXAMPLES["workload"],
+            given=name,
+            then=nearest(name, list(workloads.NAMES)),
+        )
+
+
 def _check_names(experiment: Experiment) -> None:
     known = experiment.known()
-    stated = [
-        *(("factor", name) for name in experiment.factors),
-        *(("option", name) for name in experiment.options),
-        *(("factor in exclude", name) for rule in experiment.exclude for name in rule),
-        *(("factor in baseline", name) for name in experiment.baseline),
-    ]
-    for kind, name in stated:
+    for kind, name in _stated(experiment):
         if name not in known:
             raise Refused(f"unknown {kind} {name!r}", given=name, then=nearest(name, known))
     for name in set(experiment.factors) & set(experiment.options):
@@ -257,21 +310,75 @@ def _check_names(experiment: Experiment) -> None:
         )
 
 
+def _stated(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """What each name is stated as, and the name."""
+    yield from (("factor", name) for name in experiment.factors)
+    yield from (("option", name) for name in experiment.options)
+    yield from (("factor in exclude", name) for rule in experiment.exclude for name in rule)
+    yield from (("factor in baseline", name) for name in experiment.baseline)
+
+
 def _check_baseline(experiment: Experiment) -> None:
     for name, level in experiment.baseline.items():
-        levels = experiment.factors.get(name)
-        if levels is not None and level not in levels:
+        given = experiment.factors.get(name)
+        if given is not None and level not in given:
             raise Refused(
                 f"the baseline's level of {name!r} is not one of the factor's levels",
-                example=f"baseline: {{{name}: {levels[0]}}}",
+                example=f"baseline: {{{name}: {given[0]}}}",
                 given=repr(level),
+                then=nearest(str(level), map(str, given)),
             )
 
 
-def _check_generator(experiment: Experiment) -> None:
-    generate = experiment.dataset.generate if experiment.dataset else None
-    if generate is None:
+def _stated_levels(experiment: Experiment, name: str) -> list[Level]:
+    """Every level that the experiment states for a factor or an option."""
+    stated = [experiment.options[name]] if name in experiment.options else []
+    return [*experiment.factors.get(name, []), *stated]
+
+
+def _check_backgrounds(experiment: Experiment) -> None:
+    """They are sound, and those that `beside` names are declared."""
+    for job in experiment.backgrounds.values():
+        _check_workload(job.workload, " of a background")
+        resolve_options(job.workload, job.options)
+    names = list(experiment.backgrounds)
+    for level in _stated_levels(experiment, "beside"):
+        if level is not None and level not in names:
+            raise Refused(
+                f"unknown background {level!r}",
+                example="backgrounds: {neighbour: {}} and factors: {beside: [null, neighbour]}",
+                given=f"beside: {level}",
+                then=nearest(str(level), names) if names else "declare it under backgrounds",
+            )
+
+
+def _check_distributed(experiment: Experiment) -> None:
+    """Only a workload that can is distributed."""
+    wanted = [level for level in _stated_levels(experiment, "distribution") if level != "none"]
+    if wanted and not getattr(workloads.workload(experiment.workload), "DISTRIBUTED", False):
+        able = [n for n in workloads.NAMES if getattr(workloads.workload(n), "DISTRIBUTED", False)]
+        raise Refused(
+            f"{experiment.workload} cannot be distributed",
+            example=f"workload: {able[0] if able else 'tf_image_classification'}",
+            given=f"distribution: {wanted[0]}",
+        )
+
+
+def _check_dataset(experiment: Experiment) -> None:
+    asked = experiment.dataset
+    if asked is None:
         return
+    if (asked.path is None) == (asked.generate is None):
+        raise Refused(
+            "a dataset has a path, or is to be generated",
+            example="dataset: {name: made, generate: {images: 1024}}",
+            given=f"a dataset {asked.name!r} with {'neither' if asked.path is None else 'both'}",
+        )
+    if asked.generate is not None:
+        _check_generator(asked.generate)
+
+
+def _check_generator(generate: Generate) -> None:
     makers = [name for name in workloads.NAMES if name.startswith("make_")]
     if generate.workload not in makers:
         raise Refused(
@@ -281,77 +388,3 @@ def _check_generator(experiment: Experiment) -> None:
             then=nearest(generate.workload, makers),
         )
     resolve_options(generate.workload, generate.options)
-
-
-def _levels(experiment: Experiment, name: str) -> list[Level]:
-    """Every level that the experiment states for a factor or an option."""
-    stated = [experiment.options[name]] if name in experiment.options else []
-    return [*experiment.factors.get(name, []), *stated]
-
-
-def _check_platform_levels(experiment: Experiment) -> None:
-    networks = sorted({network for names in NETWORKS.values() for network in names})
-    allowed = {
-        "substrate": list(SUBSTRATES),
-        "runtime": list(NETWORKS),
-        "network": networks,
-        "distribution": list(DISTRIBUTIONS),
-        "placement": list(PLACEMENTS),
-    }
-    for name, known in allowed.items():
-        for level in _levels(experiment, name):
-            if level not in known:
-                raise Refused(
-                    f"unknown level {level!r} of {name!r}",
-                    example=f"{name}: [{known[0]}]",
-                    given=str(level),
-                    then=nearest(str(level), known),
-                )
-
-
-def _check_numbers(experiment: Experiment) -> None:
-    for name, kinds, least in (
-        ("workers", int, 1),
-        ("servers", int, 1),
-        ("quota", (int, float), 0),
-    ):
-        for level in _levels(experiment, name):
-            if name == "quota" and level is None:
-                continue
-            right = isinstance(level, kinds) and not isinstance(level, bool)
-            if not right or level < least or level == 0:  # type: ignore[operator]
-                what = "a whole number" if kinds is int else "a number of CPUs"
-                raise Refused(
-                    f"{name!r} must be {what}, more than 0",
-                    example=f"{name}: [1, 2]",
-                    given=repr(level),
-                )
-
-
-def _check_scenario(experiment: Experiment) -> None:
-    """Backgrounds are known and sound; only a workload that can is distributed."""
-    names = list(experiment.backgrounds)
-    for level in _levels(experiment, "beside"):
-        if level is not None and level not in names:
-            raise Refused(
-                f"unknown background {level!r}",
-                example="backgrounds: {neighbour: {}} and factors: {beside: [null, neighbour]}",
-                given=f"beside: {level}",
-                then=nearest(str(level), names) if names else "declare it under backgrounds",
-            )
-    for job in experiment.backgrounds.values():
-        if job.workload not in workloads.NAMES:
-            raise Refused(
-                f"unknown workload {job.workload!r} of a background",
-                given=job.workload,
-                then=nearest(job.workload, list(workloads.NAMES)),
-            )
-        resolve_options(job.workload, job.options)
-    wanted = [level for level in _levels(experiment, "distribution") if level != "none"]
-    if wanted and not getattr(workloads.workload(experiment.workload), "DISTRIBUTED", False):
-        able = [n for n in workloads.NAMES if getattr(workloads.workload(n), "DISTRIBUTED", False)]
-        raise Refused(
-            f"{experiment.workload} cannot be distributed",
-            example=f"workload: {able[0] if able else 'tf_image_classification'}",
-            given=f"distribution: {wanted[0]}",
-        )

@@ -97,6 +97,33 @@ def present(driver: Path = DRIVER, bus: Path = BUS) -> bool:
     return any(_is_nvidia(path) for path in (bus.iterdir() if bus.is_dir() else ()))
 
 
+def ids() -> list[str]:
+    """All names by which a GPU of this host can be asked for: numbers, and UUIDs of GPUs and parts.
+
+    [] where the driver does not tell; that is a moment's work, as only a host with a GPU is asked.
+    """
+    program = shutil.which("nvidia-smi") if present() else None
+    if program is None:
+        return []
+    try:
+        done = subprocess.run(
+            [program, "--list-gpus"],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return listed(done.stdout)
+
+
+def listed(text: str) -> list[str]:
+    """Numbers and UUIDs in the output of `nvidia-smi --list-gpus`."""
+    numbers = re.findall(r"^GPU (\d+):", text, re.MULTILINE)
+    return [*numbers, *re.findall(r"\(UUID: ((?:GPU|MIG)-[^)\s]+)\)", text)]
+
+
 def _is_nvidia(device: Path) -> bool:
     try:
         vendor, kind = (device / "vendor").read_text(), (device / "class").read_text()

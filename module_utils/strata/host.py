@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import gpu, lease, owned
+from .identity import digest
 
 DOCKER_SOCKET = "/var/run/docker.sock"
 # Preflight waits for the slowest host; an engine that is well answers in milliseconds.
@@ -23,6 +24,7 @@ ANSWER_S = 3.0
 ELSEWHERE = "192.0.2.1"  # of a range that is for documentation (RFC 5737): anywhere but here
 # A login shell of an ordinary account often lacks these.
 PROGRAMS = ":".join((os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"))
+NODES = Path("/sys/devices/system/node")
 CLOCKS = "/sys/devices/system/clocksource/clocksource0"
 FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
 # Words in the maker or product that the firmware shows, and what they mean. In this order:
@@ -81,7 +83,8 @@ def look(state_dir: Path) -> dict[str, Any]:
     memory = meminfo(Path("/proc/meminfo").read_text())
     return {
         "root": os.geteuid() == 0,
-        "cpus": len(os.sched_getaffinity(0)),
+        "cpu_ids": sorted(os.sched_getaffinity(0)),
+        "numa_nodes": numa_nodes(),
         "memory_total": memory["MemTotal"],
         "memory_available": memory["MemAvailable"],
         "state_dir": owned.Folder(state_dir, "state").told(),
@@ -90,12 +93,22 @@ def look(state_dir: Path) -> dict[str, Any]:
         "docker": docker(),
         "service_manager": service_manager(),
         "distribution": distribution(),
-        "gpu": {"present": gpu.present(), "toolkit": _has("nvidia-ctk")},
+        "gpu": {"present": gpu.present(), "toolkit": _has("nvidia-ctk"), "ids": gpu.ids()},
         "virtualisation": virtualisation(),
-        "lease": _lease(),
+        "lease": lease.current() or {},
+        "machine": machine(),
         "python": platform.python_version(),
         "address": address(),
     }
+
+
+def machine() -> str:
+    """Tells this running machine from every other, containers of one kernel included.
+
+    Names in an inventory that lead to one host have one value. Ids in files may be cloned.
+    """
+    boot = read_text("/proc/sys/kernel/random/boot_id")
+    return digest([boot, _link("/proc/self/ns/pid"), address()])[:12]
 
 
 def address() -> str:
@@ -113,6 +126,12 @@ def meminfo(text: str) -> dict[str, int]:
     """Bytes of each line of /proc/meminfo (those without a unit, counts of pages, are left out)."""
     found = re.findall(r"^(\S+):\s+(\d+) kB$", text, re.MULTILINE)
     return {name: int(kib) * 1024 for name, kib in found}
+
+
+def numa_nodes(folder: Path = NODES) -> list[int]:
+    """The NUMA nodes that have memory; node 0 is all there is where the kernel knows of none."""
+    found = re.findall(r"(\d+)(?:-(\d+))?", read_text(folder / "has_memory"))
+    return [n for a, b in found for n in range(int(a), int(b or a) + 1)] or [0]
 
 
 def docker(at: str = DOCKER_SOCKET) -> dict[str, Any]:
@@ -212,14 +231,6 @@ def virtualised(*, container: bool, cpuinfo: str, dmi: str, clocks: str) -> str:
 
 def _maker(dmi: str) -> str:
     return next((name for word, name in MAKERS.items() if word in dmi.lower()), "")
-
-
-def _lease() -> dict[str, Any]:
-    try:
-        return lease.current() or {}
-    except OSError:
-        # A folder that is closed to this account: its lease cannot be ours, and `acquire` says so.
-        return {}
 
 
 def _has(program: str) -> bool:

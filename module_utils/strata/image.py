@@ -13,16 +13,15 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
+import re
 import stat
-import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, cast
 from urllib.parse import quote
 
-from . import host
+from . import files, host, making, processes
 from .errors import Refused
 from .identity import digest
 
@@ -30,6 +29,9 @@ from .identity import digest
 EPOCH = 1_700_000_000
 REPOSITORY = "strata/workload"
 ENGINE_S = 60.0  # an engine that imports for others is slow, not gone
+# Beside an unpacked image: its digest, and the stats with which it was proven.
+KNOWN = "known.json"
+NAME = re.compile(r"[0-9a-f]{12}")
 # Folders that every image has, as places to mount on.
 MOUNT_POINTS = ("in", "out", "data", "tmp", "proc", "sys", "dev", "run")
 
@@ -134,63 +136,89 @@ def stat_digest(root: Path) -> str:
 
 
 class Rootfs:
-    """An unpacked image on a host: `FOLDER/rootfs`, with what is known of it beside it."""
+    """An unpacked image on a host: `FOLDER/rootfs`, with what is known of it beside it.
+
+    No other account can enter the folder: programs in the image belong to root and have its rights.
+    """
 
     def __init__(self, images: Path, content: str) -> None:
         self.content, self._images = content, images
         self.folder = images / content[:12]
         self.root = self.folder / "rootfs"
-        self._known = self.folder / "known.json"
 
     def holds(self) -> bool:
         """True when the files are those of the digest: by their stats, or else by reading all."""
-        if not self._known.exists():
-            return False
-        known = json.loads(self._known.read_text())
-        if known["digest"] != self.content:
+        known = self._known()
+        if known.get("digest") != self.content or _is_open(self.folder):
             return False
         if known["stat"] == stat_digest(self.root):
             return True
         if pack(self.root, None) != self.content:
             return False
-        self._remember()
+        self._remember(self.folder)
         return True
 
-    def unpack(self, tar: Path) -> None:
+    def load(self, tar: Path) -> None:
         """Replace what is there by the content of `tar`. Raises Refused if it is another image."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.root.mkdir(parents=True)
-        self.folder.chmod(0o755)
-        subprocess.run(
-            ["tar", "-xpf", str(tar), "--numeric-owner", "-C", str(self.root)], check=True
-        )
-        if pack(self.root, None) != self.content:
-            shutil.rmtree(self.folder)
-            raise Refused(
-                f"the archive does not unpack to image {self.content[:12]}",
-                given=str(tar),
-                then="remove it and run again: it will be built, or copied, anew",
-            )
-        self._remember()
+        before = self._known()
+        with making.making(self.folder, f"unpack image {self.content[:12]}") as aside:
+            if self._known() != before and self.holds():
+                return  # while we waited for it, another unpacked it
+            root = aside.folder / "rootfs"
+            root.mkdir()
+            root.chmod(0o755)
+            aside.run(["tar", "-xpf", str(tar), "--numeric-owner", "-C", str(root)])
+            if pack(root, None) != self.content:
+                raise Refused(
+                    f"the archive does not unpack to image {self.content[:12]}",
+                    given=str(tar),
+                    then="remove it and run again: it will be built, or copied, anew",
+                )
+            self._remember(aside.folder)
+            aside.place()
 
-    def _remember(self) -> None:
-        known = {"digest": self.content, "stat": stat_digest(self.root)}
-        self._known.write_text(json.dumps(known))
+    def _known(self) -> dict[str, str]:
+        try:
+            return dict(json.loads((self.folder / KNOWN).read_text()))
+        except (FileNotFoundError, ValueError):
+            return {}
 
-    def others(self) -> list[Path]:
-        """Folders of other images: each takes over a gigabyte and none is needed.
+    def _remember(self, folder: Path) -> None:
+        known = {"digest": self.content, "stat": stat_digest(folder / "rootfs")}
+        files.write_json(folder / KNOWN, known)
+
+    def uses(self) -> list[str]:
+        """What a run that uses this image needs to be kept."""
+        return [str(self.folder)]
+
+    def others(self) -> list[str]:
+        """Folders of other images, and what was left half made: each takes over a gigabyte.
 
         With an empty digest that is all of them.
         """
-        if not self._images.exists():
+        if not self._images.is_dir():
             return []
-        folders = (path for path in self._images.iterdir() if path.is_dir())
-        return [path for path in folders if path.name != self.content[:12]]
+        names = sorted(path.name for path in self._images.iterdir() if NAME.fullmatch(path.name))
+        others = [str(self._images / name) for name in names if name != self.content[:12]]
+        return others + [str(path) for path in making.abandoned(self._images)]
+
+    def remove(self, folder: str) -> None:
+        making.clear(Path(folder))
+
+
+def _is_open(folder: Path) -> bool:
+    """Whether other accounts can enter it."""
+    return bool(stat.S_IMODE(folder.stat().st_mode) & 0o077)
 
 
 def carried(state_dir: Path) -> list[Path]:
-    """Archives in which images came to this host. One that is held needs none."""
-    return sorted((state_dir / "images").glob("*.tar"))
+    """Archives in which images came to this host. One that is held needs none.
+
+    Also what a killed rsync left of one, `.NAME.tar.XXXXXX`, unless it still writes.
+    """
+    images = state_dir / "images"
+    left = [path for path in images.glob(".*.tar.*") if not processes.has_open(path)]
+    return sorted([*images.glob("*.tar"), *left])
 
 
 class DockerImage:
@@ -217,6 +245,10 @@ class DockerImage:
             client.api.import_image(src=str(tar), repository=REPOSITORY, tag=self.content[:12])
         if not self.holds():
             raise Refused(f"Docker does not hold image {self.content[:12]} after the import")
+
+    def uses(self) -> list[str]:
+        """What a run that uses this image needs to be kept."""
+        return [self.reference]
 
     def others(self) -> list[str]:
         """Tags of other workload images."""
@@ -260,11 +292,24 @@ def held(kind: str, content: str, state_dir: Path, environment: str) -> dict[str
     return {**names, "rootfs": rootfs, "docker": docker_reference(content)}
 
 
-def tree_digest(root: Path, pattern: str = "*.py") -> str:
-    """SHA-256 over paths and contents of the files below `root` that match `pattern`."""
+def sources(root: Path) -> list[Path]:
+    """What of a folder of workloads is in an image, and in its key: the Python files."""
+    return sorted(root.rglob("*.py"))
+
+
+def tree_digest(root: Path) -> str:
+    """SHA-256 over paths and contents of the sources below `root`."""
     return digest(
         {
             str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted(root.rglob(pattern))
+            for path in sources(root)
         }
     )
+
+
+def copy_sources(root: Path, target: Path) -> None:
+    """Copy the sources below `root`, and nothing else that lies there."""
+    for path in sources(root):
+        copy = target / path.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import signal
 import time
@@ -76,6 +77,23 @@ def largest_child() -> int:
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
 
+def memory_kills() -> int:
+    """How many processes the kernel of this machine has killed for want of memory so far."""
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def out_of_memory(code: int, kills: int | None, before: int) -> bool:
+    """Whether the kernel killed a program, or a part of it, for want of memory.
+
+    The counter of its control group decides: `kills`. Where that could not be read in time, a
+    death by SIGKILL is taken for one if the machine's count has risen since it was `before`.
+    """
+    if kills is not None:
+        return kills > 0
+    return code == -signal.SIGKILL and memory_kills() > before
+
+
 def end_session(leader: int) -> None:
     """Kill until nothing of the session runs."""
     deadline = time.monotonic() + PATIENCE_S
@@ -104,3 +122,26 @@ def end_noted(at: Path) -> bool:
         return False
     end_session(int(leader))
     return True
+
+
+def has_open(path: Path) -> bool:
+    """Whether a process has the file open, as far as this account may see."""
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if descriptor.samefile(path):
+                return True
+    return False
+
+
+OWNED = re.compile(r"making\.(\d+)\.(\d+)")
+
+
+def own_name() -> str:
+    """A name for what this process makes by a runtime, and ends itself."""
+    return f"making.{os.getpid()}.{start_time(os.getpid())}"
+
+
+def owner_lives(name: str) -> bool:
+    """Whether `name` is an own name of a process that has not ended. No trial has such a name."""
+    match = OWNED.fullmatch(name)
+    return match is not None and start_time(int(match[1])) == int(match[2])

@@ -8,7 +8,7 @@ import shutil
 import signal
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,14 +43,16 @@ class Given:
     dataset: dict[str, Any]
     state_dir: Path
     addresses: dict[str, str]
-    key: str
+    key: str = field(repr=False)
 
 
 class Program:
     """From its folder to its outcomes, one for each member that it holds."""
 
-    def __init__(self, given: Given, trial: dict[str, Any], here: list[Member]) -> None:
-        self.trial, self.here = trial, here
+    def __init__(
+        self, given: Given, trial: dict[str, Any], here: list[Member], account: int
+    ) -> None:
+        self.trial, self.here, self.account = trial, here, account
         self.name = members.name(trial, here[0])
         self.spool = given.state_dir / "trials" / self.name
         self.reason: Reason | None = None
@@ -211,6 +213,7 @@ class Program:
             workload=levels["workload"],
             spool=self.spool,
             image=given.image,
+            account=self.account,
             data=Path(data) if data else None,
             network=levels["network"],
             cpus=levels["cpus"],
@@ -224,16 +227,16 @@ class Program:
         )
 
     def _write_config(self, spec: Spec) -> None:
+        """It holds the key of the trial: no other account reads it, or gets to it on the host."""
+        self.spool.parent.mkdir(parents=True, exist_ok=True)
+        self.spool.mkdir(mode=0o700)
         for name in ("in", "out"):
-            (self.spool / name).mkdir(parents=True)
-        if os.geteuid() == 0:
-            os.chown(self.spool / "out", runtimes.UID, runtimes.GID)
+            (self.spool / name).mkdir()
         path = self.spool / "in" / "config.json"
-        # It holds the key of the trial: no other account of the host reads it.
         path.touch(mode=0o600)
         path.write_text(json.dumps(self._config(spec)))
-        if os.geteuid() == 0:
-            os.chown(path, runtimes.UID, runtimes.GID)
+        for owned in (self.spool / "out", path):
+            os.chown(owned, self.account, -1)
 
     def _config(self, spec: Spec) -> dict[str, Any]:
         levels = self.trial["levels"]

@@ -11,7 +11,9 @@ from typing import Any
 
 from .runtimes import Counters
 
-SCHEMA = 1
+SCHEMA = 2
+# What is said of a dataset, here and in run.json.
+DATASET = ("name", "digest", "origin", "asked")
 # A share of the CPU time of the trial that a hypervisor may take before the trial is doubted.
 STEAL_SHARE = 0.02
 OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload
@@ -25,7 +27,7 @@ def base(order: dict[str, Any], image: dict[str, str], dataset: dict[str, Any]) 
     """A record before anything ran."""
     levels = order["levels"]
     platform = "/".join(str(levels[part]) for part in ("substrate", "runtime", "network"))
-    data = {key: dataset[key] for key in ("name", "digest", "origin")} if dataset else None
+    data = {key: dataset.get(key) for key in DATASET} if dataset else None
     return {
         "schema": SCHEMA,
         **{key: order[key] for key in ORDERED},

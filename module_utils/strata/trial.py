@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import alone, fingerprint, lease, members, owned, processes, runtimes, told
+from . import account, alone, fingerprint, lease, members, owned, processes, runtimes, told
 from .program import TICK, Given, Program
 from .runtimes import Runtime, Spec, StartError
 
@@ -37,10 +37,13 @@ class Order:
     time_limit: float
     state_dir: Path
     addresses: dict[str, str] = field(default_factory=dict)
-    key: str = ""
+    key: str = field(default="", repr=False)
 
     def programs(self) -> list[Program]:
-        """The programs of all trials on this host, background jobs first."""
+        """The programs of all trials on this host, background jobs first. Raises Refused.
+
+        Each trial has an account of its own.
+        """
         slot = self.slot
         given = Given(
             run=slot["run"],
@@ -53,9 +56,11 @@ class Order:
             addresses=self.addresses,
             key=self.key,
         )
+        taken = set[int]()
         found = [
-            Program(given, trial, here)
+            Program(given, trial, here, number)
             for trial in slot["trials"]
+            for number in [account.own(taken)]
             for here in members.programs(self.host, trial)
         ]
         return sorted(found, key=lambda program: program.measured)

@@ -42,5 +42,5 @@ def test_it_is_exported_with_the_workloads(tiny: str, tmp_path: Path) -> None:
         names = set(tar.getnames())
     assert {"usr/bin/python3", "opt/strata/workloads/spin.py", "in", "out", "data"} <= names
     rootfs = image.Rootfs(tmp_path / "state", built[0].digest)
-    rootfs.unpack(Path(built[0].path))
+    rootfs.load(Path(built[0].path))
     assert rootfs.holds()

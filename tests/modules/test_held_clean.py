@@ -19,7 +19,8 @@ HERE = socket.gethostname()
 def held(pid: int, start: int, host: str = HERE) -> dict[str, Any]:
     """What strata_host says of a host that a process holds."""
     holder = {"host": host, "pid": pid, "start": start}
-    return {"lease": {"run": "a", "holder": holder, "since": "2026-01-01T00:00:00+00:00"}}
+    since = "2026-01-01T00:00:00+00:00"
+    return {"lease": {"run": "a", "holder": holder, "since": since, "expires": 2e9}}
 
 
 @pytest.mark.parametrize("check", [False, True])

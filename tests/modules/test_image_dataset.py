@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import image
+from strata import image, lease
 from strata.owned import Folder
 
 from tests.modules.conftest import RunModule
@@ -49,15 +52,28 @@ def test_a_tampered_image_is_replaced(run_module: RunModule, asked: dict[str, An
     assert victim.read_text() == "content"
 
 
-def test_another_image_goes_and_absent_removes_all(
-    run_module: RunModule, asked: dict[str, Any]
+def test_another_image_goes_when_no_run_uses_it_and_absent_removes_all(
+    run_module: RunModule, asked: dict[str, Any], archive: tuple[str, Path], tmp_path: Path
 ) -> None:
-    run_module("strata_image", asked)
-    other = Path(asked["state_dir"]) / "images" / "0123456789ab"
-    other.mkdir()
+    (tmp_path / "made/opt/file").write_text("of another commit")
+    digest = image.pack(tmp_path / "made", tmp_path / "other.tar")
+    other = {**asked, "digest": digest, "archive": str(tmp_path / "other.tar")}
+    with subprocess.Popen(["sleep", "600"]) as run:
+        holder = {"host": socket.gethostname(), "pid": run.pid, "start": lease.start_time(run.pid)}
+        first = run_module("strata_image", {**other, "holder": holder})
+        assert run_module("strata_image", asked)["changed"]
+        assert not run_module("strata_image", asked)["changed"]
+        assert Path(first["image"]["rootfs"]).exists()
+        run.kill()
+    left = Path(asked["state_dir"]) / "images" / ".0123456789ab.part"
+    left.mkdir()
     found = run_module("strata_image", asked, diff=True)
     assert found["changed"]
-    assert not other.exists()
+    assert found["diff"]["before"]["others"]["native"] == [
+        str(Path(first["image"]["rootfs"]).parent),
+        str(left),
+    ]
+    assert [path.name for path in left.parent.iterdir()] == [asked["digest"][:12]]
     gone = {"state": "absent", "state_dir": asked["state_dir"]}
     assert run_module("strata_image", gone)["changed"]
     assert list((Path(asked["state_dir"]) / "images").iterdir()) == []
@@ -167,8 +183,31 @@ def test_a_missing_dataset_is_refused(run_module: RunModule, flowers: dict[str, 
     assert "there is no such folder" in found["msg"]
 
 
+def test_a_copy_takes_the_place_of_the_one_before(
+    run_module: RunModule, flowers: dict[str, Any]
+) -> None:
+    before = Path(flowers["path"]).with_name("flowers-0123456789ab")
+    before.mkdir()
+    dry = run_module("strata_dataset", flowers, check=True)
+    assert dry["changed"] and before.exists()
+    assert run_module("strata_dataset", flowers)["changed"]
+    assert not before.exists()
+    names = Path(flowers["manifest"]).with_suffix(".files").read_bytes()
+    assert names == b"rose/1.jpg\0tulip/1.jpg\0"
+
+
+def test_a_pipe_is_refused_and_not_waited_for(
+    run_module: RunModule, flowers: dict[str, Any]
+) -> None:
+    os.mkfifo(Path(flowers["path"]) / "rose/2.jpg")
+    found = run_module("strata_dataset", flowers)
+    assert found["failed"]
+    assert "rose/2.jpg: a folder, a pipe" in found["msg"]
+
+
 def test_check_mode_generates_nothing(run_module: RunModule, flowers: dict[str, Any]) -> None:
-    new = {**flowers, "path": flowers["path"] + "-new", "generate": {"images": 2}, "image": {}}
+    made = {"workload": "make_images", "options": {"images": 2}}
+    new = {**flowers, "path": flowers["path"] + "-new", "generate": made, "image": {}}
     found = run_module("strata_dataset", new, check=True)
     assert (found["failed"], found["changed"]) == (False, True)
     assert not Path(new["path"]).exists()

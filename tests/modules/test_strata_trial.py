@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from .conftest import RunModule
 
 @pytest.fixture
 def holder() -> dict[str, Any]:
-    start = lease.start_time(os.getpid())
-    return {"host": socket.gethostname(), "pid": os.getpid(), "start": start}
+    return lease.process(os.getpid())
 
 
 @pytest.fixture
@@ -67,7 +65,7 @@ def test_without_the_lease_of_its_run_nothing_starts(
     assert not run_module("strata_lease", {"run": "other", "holder": holder})["failed"]
     refused = run_module("strata_trial", asked, alone=True)
     assert refused["failed"]
-    assert "run other, controller" in refused["msg"]
+    assert "run other, which measures, controller" in refused["msg"]
     assert not Path(asked["state_dir"]).exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -51,6 +52,7 @@ def test_nothing_but_checks_comes_before_the_lease() -> None:
     lease = next(i for i, task in enumerate(tasks) if task.startswith("host : Hold the host"))
     before = [task for task in tasks[:lease] if "Validating" not in task and "play #" not in task]
     assert before == [
+        "Refuse settings that nobody reads",
         "Make the plan on paper",
         "Ask the host what it is and has",
         "Make the plan",
@@ -69,8 +71,13 @@ def test_the_lab_is_refused_until_it_is_edited() -> None:
     [
         (["-estrata_experiment=quik"], ["there is no experiment", "did you mean 'quick'"]),
         (["-estrata_slice=smok"], ["no slice 'smok'", "did you mean 'smoke'"]),
+        (["-estrata_slcie=smoke"], ["no setting 'strata_slcie'", "did you mean 'strata_slice'"]),
+        (["-estrata_attempts=0"], ["a trial is tried at least once", "strata_attempts: 0"]),
+        (['-e{"strata_retry": ["hostlost"]}'], ["strata_retry", "host_lost", "hostlost"]),
+        (["-estrata_results=/etc/passwd/r"], ["can be made, and written", "/etc/passwd"]),
         (["-estrata_image_kind=zip"], ["rootfs", "zip"]),
         (["-estrata_dataset=/nowhere"], ["there is no such folder", "/data/imagenet"]),
+        (["-estrata_run=../elsewhere"], ["the name of a run is a name", "../elsewhere"]),
         (["-estrata_state_dir=/"], ["localhost: Strata's state folder must", "given: / holds "]),
         (["-estrata_state_dir=state"], ["must be given by its whole path", "given: 'state'"]),
         (["-estrata_cache=/etc"], ["Strata's cache must be", "example: strata_cache=/srv"]),
@@ -120,7 +127,8 @@ def test_teardown_refuses_a_users_folder_before_anything_is_touched(
         ),
         ({"time_budget": "1s"}, "time_budget"),
         ({"disk_budget": "1K"}, "disk_budget"),
-        ({"options": {"memory": "900T"}}, "not enough memory"),
+        ({"options": {"memory": "900T"}}, "lacks 900 TiB of memory"),
+        ({"options": {"cpus": "8191"}}, "lacks CPU 8191"),
     ],
 )
 def test_bad_experiments_are_refused_before_anything_is_touched(
@@ -194,9 +202,23 @@ class TestDeployed:
         assert "results of another experiment" in done.stdout
         assert fingerprint(tmp_path) == before
 
-    def test_a_newer_results_schema_is_refused(self, deployed: None, tmp_path: Path) -> None:
+    def test_the_report_is_part_of_a_run_and_a_newer_schema_is_refused(
+        self, deployed: None, tmp_path: Path
+    ) -> None:
         where = [f"-estrata_results={tmp_path}", "-estrata_run=mine", "-estrata_slice=native"]
         playbook("site.yml", SPIN, *where)
+        # As a kill right after the last record leaves it.
+        before = fingerprint(tmp_path)
+        journal = tmp_path / "mine" / "journal.jsonl"
+        lines = journal.read_text().splitlines(keepends=True)
+        assert ['"closed"' in lines[-2], '"reported"' in lines[-1]] == [True, True]
+        journal.write_text("".join(lines[:-2]))
+        shutil.rmtree(tmp_path / "mine/report")
+        again = playbook("site.yml", SPIN, *where)
+        assert "what is left is its report" in again.stdout
+        assert (tmp_path / "mine/report/index.html").exists()
+        after = fingerprint(tmp_path)
+        assert {path for path in after if after[path] != before.get(path)} == {str(journal)}
         path = tmp_path / "mine" / "run.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
         done = playbook("site.yml", SPIN, *where, check=False)
@@ -227,8 +249,8 @@ class TestDeployed:
         assert done.returncode != 0
         assert "is not what its manifest says" in done.stdout
         assert "b/2.jpg: its checksum differs" in done.stdout
-        (REPO / ".cache/datasets/data.json").unlink()
-        (REPO / ".cache/datasets/data.verified").unlink()
+        for path in (REPO / ".cache/datasets").glob("data.*"):
+            path.unlink()
 
 
 def fingerprint(root: Path) -> dict[str, bytes]:

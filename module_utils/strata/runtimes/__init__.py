@@ -25,10 +25,6 @@ NETWORKS: dict[str, tuple[str, ...]] = {
 # Networks that containers of several hosts share; a container is found there by its alias.
 SHARED = {"docker_overlay": "strata-overlay"}
 
-# The unprivileged account that a workload runs as, the same number everywhere.
-UID = 65532 if os.geteuid() == 0 else os.geteuid()
-GID = 65532 if os.geteuid() == 0 else os.getegid()
-
 OPEN_FILES = 65536
 
 # What every program finds in its environment, and nothing else.
@@ -66,6 +62,7 @@ class Spec:
     workload: str
     spool: Path  # holds in/ (read-only to the program) and out/
     image: dict[str, str]  # kind, digest, rootfs, docker
+    account: int = field(kw_only=True)  # number of the user and of the group that it runs as
     data: Path | None = None  # mounted read-only at /data
     network: str = "host"
     cpus: str | None = None  # a CPU set, "0-3,8"

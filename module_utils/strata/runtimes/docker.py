@@ -13,12 +13,10 @@ import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
 
-from .. import cgroup
+from .. import cgroup, processes
 from . import (
-    GID,
     LOG_BYTES,
     SHARED,
-    UID,
     Counters,
     Ended,
     RuntimeLostError,
@@ -60,6 +58,8 @@ class Docker:
         self._at = 0.0  # when the end was seen
         self._ended = threading.Event()
         self._last = Counters()
+        self._kills: int | None = None  # of the container's processes, for want of memory
+        self._kills_before = processes.memory_kills()
 
     def prepare(self) -> None:
         try:
@@ -93,7 +93,7 @@ class Docker:
             "command": program(spec),
             "environment": spec.environment,
             "labels": {LABEL: spec.name, "strata.run": spec.run},
-            "user": f"{UID}:{GID}",
+            "user": f"{spec.account}:{spec.account}",
             **self._network(),
             "volumes": volumes,
             "tmpfs": {"/tmp": TMP_OPTIONS},  # noqa: S108 - a path inside the container
@@ -154,23 +154,29 @@ class Docker:
             return None
         if self._code is None:
             raise RuntimeLostError(f"Docker: {self._lost}")
-        with contextlib.suppress(*GONE):
-            self._container.reload()
-        state = self._container.attrs.get("State", {})
-        return Ended(exit_code(self._code), bool(state.get("OOMKilled")), self._at)
+        code = exit_code(self._code)
+        # Not what the engine says of it: at times it misses the kernel's word.
+        memory = processes.out_of_memory(code, self._kills, self._kills_before)
+        return Ended(code, memory, self._at)
 
     def _ended_within(self, seconds: float) -> bool:
-        """Also takes the last counters: the engine removes the control group soon after the end.
-
-        The process is gone some milliseconds before the engine says so.
-        """
+        """The process is gone some milliseconds before the engine says so."""
         deadline = time.monotonic() + seconds
         with watched(None if self._ended.is_set() else self._pid) as poll:
+            if poll and not poll.poll(seconds * MILLISECONDS):
+                return False
             if poll:
-                if not poll.poll(seconds * MILLISECONDS):
-                    return False
-                self.usage()
-        return self._ended.wait(max(0.0, deadline - time.monotonic()))
+                self._look_last()
+        over = self._ended.wait(max(0.0, deadline - time.monotonic()))
+        if over:
+            self._look_last()
+        return over
+
+    def _look_last(self) -> None:
+        """At the counters, as they are at the end: the engine removes the group soon after it."""
+        self.usage()
+        if self._folders and self._kills is None:
+            self._kills = cgroup.memory_kills(self._folders)
 
     def usage(self) -> Counters:
         """From the files of the container's control group; the API would take a second."""

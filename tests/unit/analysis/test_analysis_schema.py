@@ -103,6 +103,14 @@ def test_an_older_document_is_upgraded_step_by_step(
         schema.validate_record({**old, "schema": schema.SCHEMA - 3})
 
 
+def test_a_record_of_schema_1_did_not_say_what_its_data_was_asked_to_be(run: Path) -> None:
+    record = document(a_record(run)) | {"schema": 1}
+    del record["dataset"]["asked"]
+    read = schema.validate_record(record)
+    assert read.dataset is not None and read.dataset.asked is None
+    assert schema.validate_record({**record, "dataset": None}).dataset is None
+
+
 @pytest.mark.parametrize("given", [None, "1", 1.0, True])
 def test_a_document_without_a_schema_number_is_no_document(given: Any) -> None:
     with pytest.raises(schema.SchemaError, match=f"its schema is {given!r}"):

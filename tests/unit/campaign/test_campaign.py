@@ -34,6 +34,8 @@ def write(folder: Path, **changes: Any) -> Path:
         ({"runs": [{**RUN, "atempts": 1}]}, "did you mean 'attempts'"),
         ({"runs": []}, "runs: "),
         ({"name": "Two Words"}, "name: "),
+        ({"name": "x" * 65}, "name: "),
+        ({"runs": [{**RUN, "variables": {"strata_slcie": "x"}}]}, "did you mean 'strata_slice'"),
         ({"tme_limit": "1d"}, "did you mean 'time_limit'"),
         ({"time_limit": "soon"}, "given: 'soon'"),
     ],
@@ -44,10 +46,17 @@ def test_bad_input_is_refused(tmp_path: Path, changes: dict[str, Any], words: st
     assert words in str(refused.value)
 
 
+def test_it_is_read_as_strictly_as_an_experiment(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    path.write_text(path.read_text() + "name: d\n")
+    with pytest.raises(Refused, match="a name stands once"):
+        definition.load(path)
+
+
 def test_a_missing_file_is_refused_with_the_nearest(tmp_path: Path, capsys: Any) -> None:
     write(tmp_path)
     assert main(["run", str(tmp_path / "d.yml")]) == 2
-    assert "c.yml" in capsys.readouterr().err
+    assert "known: c" in capsys.readouterr().err
 
 
 def test_the_shipped_campaign_is_good() -> None:

@@ -45,20 +45,20 @@ def test_counters_of_version_1(tmp_path: Path) -> None:
     fill(tmp_path, V1)
     folders = {name: tmp_path / name for name in cgroup.V1_CONTROLLERS}
     assert cgroup.counters(folders) == Counters(4821.690483935, 4096000, 8192000, 0)
-    assert cgroup.out_of_memory(folders)
+    assert cgroup.memory_kills(folders) == 1
 
 
 def test_counters_of_version_2(tmp_path: Path) -> None:
     fill(tmp_path, V2)
     folders = dict.fromkeys(cgroup.V1_CONTROLLERS, tmp_path)
     assert cgroup.counters(folders) == Counters(4.82169, 4096000, 8192000, 3)
-    assert cgroup.out_of_memory(folders)
+    assert cgroup.memory_kills(folders) == 1
 
 
 def test_a_group_that_has_gone_tells_nothing(tmp_path: Path) -> None:
     folders = dict.fromkeys(cgroup.V1_CONTROLLERS, tmp_path / "gone")
     assert cgroup.counters(folders) == Counters()
-    assert not cgroup.out_of_memory(folders)
+    assert cgroup.memory_kills(folders) is None
 
 
 def test_limits_in_version_2(root: Path) -> None:

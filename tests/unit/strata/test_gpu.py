@@ -10,6 +10,14 @@ from strata import gpu
 # nvidia-smi 550: an idle GPU, a busy one, and one that is split into instances.
 SMI = "0, 0, 4\n1, 97, 71234\n2, [N/A], 512\n"
 
+# `nvidia-smi --list-gpus` as the vendor's guide to MIG shows it, and a second, whole GPU.
+LIST = """\
+GPU 0: A100-SXM4-40GB (UUID: GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0)
+  MIG 3g.20gb     Device  0: (UUID: MIG-c7384736-a75d-5afc-978f-d2f1294409fd)
+  MIG 3g.20gb     Device  1: (UUID: MIG-a28ad590-3fda-56dd-84fc-0a0b96edc58d)
+GPU 1: A100-SXM4-40GB (UUID: GPU-ac34fc39-daf5-4b1e-9a0c-6d3d3ee8ecb8)
+"""
+
 # `ldconfig -p` in the form of Fedora with driver 550 and 32-bit libraries.
 LDCONFIG = """\
 312 libs found in cache `/etc/ld.so.cache'
@@ -51,6 +59,15 @@ def test_without_the_tool_there_is_no_sample(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpu.sample() is None
+
+
+def test_a_gpu_is_named_by_number_and_uuid_and_so_are_its_parts() -> None:
+    assert gpu.listed(LIST) == [
+        *("0", "1", "GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0"),
+        *("MIG-c7384736-a75d-5afc-978f-d2f1294409fd", "MIG-a28ad590-3fda-56dd-84fc-0a0b96edc58d"),
+        "GPU-ac34fc39-daf5-4b1e-9a0c-6d3d3ee8ecb8",
+    ]
+    assert gpu.listed("No devices found.\n") == []
 
 
 def test_the_tool_is_asked_for_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.server
 import os
 import socketserver
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,14 +171,36 @@ def test_the_nearest_parent_that_is_there(tmp_path: Path) -> None:
 def test_one_look_gives_all(tmp_path: Path) -> None:
     found = host.look(tmp_path / "state")
     assert set(found) == {
-        "root", "cpus", "memory_total", "memory_available", "state_dir",
+        "root", "cpu_ids", "numa_nodes", "memory_total", "memory_available", "state_dir",
         "disk_free", "images", "docker", "service_manager", "distribution", "gpu",
-        "virtualisation", "lease", "python", "address",
+        "virtualisation", "lease", "machine", "python", "address",
     }  # fmt: skip
     assert found["root"] is (os.geteuid() == 0)
     assert 0 < found["memory_available"] <= found["memory_total"]
-    assert found["cpus"] == len(os.sched_getaffinity(0))
+    assert set(found["cpu_ids"]) == os.sched_getaffinity(0)
+    assert found["gpu"]["ids"] == [] or found["gpu"]["present"]
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to make a namespace")
+def test_a_machine_is_told_from_its_containers() -> None:
+    look = "from strata import host; print(host.machine())"
+    apart = ["unshare", "--pid", "--fork", "--mount-proc"]
+    seen = [
+        subprocess.run([*how, sys.executable, "-c", look], capture_output=True, check=True).stdout
+        for how in ([], [], apart)
+    ]
+    assert seen[0] == seen[1] == f"{host.machine()}\n".encode()
+    assert seen[2] != seen[0]
+
+
+@pytest.mark.parametrize(("text", "nodes"), [("0\n", [0]), ("0-1,3\n", [0, 1, 3]), (None, [0])])
+def test_numa_nodes_are_those_with_memory(
+    tmp_path: Path, text: str | None, nodes: list[int]
+) -> None:
+    if text is not None:
+        (tmp_path / "has_memory").write_text(text)
+    assert host.numa_nodes(tmp_path) == nodes
 
 
 def test_images_are_named(tmp_path: Path) -> None:

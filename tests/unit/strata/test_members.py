@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from strata import experiment, members, program
+from strata import levels, members, program
 
 
 def trial(placement: str = "spread", network: str = "host", hosts: int = 2) -> dict[str, Any]:
@@ -73,8 +73,7 @@ def test_members_have_cpus_of_their_own_and_the_chief_the_spare_ones(
 
 
 def test_what_is_no_option_of_the_workload_is_known_on_both_sides() -> None:
-    """The trial cannot import the experiment, which needs pydantic."""
-    assert set(program.NOT_OPTIONS) == {*experiment.BUILT_IN, "workload"}
+    assert set(program.NOT_OPTIONS) == {*levels.FACTORS, "workload"}
 
 
 @pytest.mark.parametrize(

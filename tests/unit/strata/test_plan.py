@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,92 @@ def test_budgets_are_kept() -> None:
         make(time_budget="10s")
     with pytest.raises(Refused, match="more than its disk_budget"):
         make(disk_budget="1K")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"repeats": 10**9}, "more than its time_budget"),
+        ({"repeats": 10**9, "time_budget": "999999999d"}, "more than its disk_budget"),
+        (
+            {"repeats": 10**9, "time_budget": "999999999d", "disk_budget": "999999T"},
+            "starts at most 100000 programs",
+        ),
+        (
+            {"factors": {name: list(range(1, 101)) for name in ("classes", "steps", "seed")}},
+            "100 classes x 100 steps x 100 seed = 1000000",
+        ),
+        ({"factors": {"workers": [10**8], "distribution": ["ring"]}}, "'workers' must be"),
+        ({"factors": {"servers": [10**9], "distribution": ["ps_sync"]}}, "'servers' must be"),
+        (
+            {
+                "options": {"workers": 20_000, "servers": 20_000, "placement": "packed"},
+                "factors": {"distribution": ["ps_sync"]},
+            },
+            "has a port, from 29400 to 65535",
+        ),
+        (
+            {
+                "options": {"workers": 30_000, "placement": "packed", "steps": 1},
+                "factors": {"distribution": ["ring"]},
+                "time_budget": "9999d",
+            },
+            "starts at most 100000 programs",
+        ),
+    ],
+)
+def test_what_is_too_much_is_refused_by_arithmetic(changes: dict[str, Any], words: str) -> None:
+    """Laid out, each of them takes gigabytes."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused, match=words):
+            make(**changes)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"baseline": {"label": "first"}}, "matches no cell"),
+        ({"baseline": {"runtime": "native", "network": "bridge"}}, "{runtime: native, network: "),
+        ({"exclude": [{"runtime": "native"}]}, "example: baseline: {runtime: docker, network: "),
+        ({"baseline": {"model": "resnet50"}}, "matches no cell"),
+        ({"baseline": {}}, "varies runtime, network and has no baseline"),
+        (
+            {"baseline": {}, "factors": {"label": ["a", "b"], "model": ["tiny"]}},
+            "example: baseline: {label: a}",
+        ),
+    ],
+)
+def test_a_baseline_that_matches_nothing_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused) as refused:
+        make(**changes)
+    assert words in str(refused.value)
+
+
+def test_a_baseline_that_no_host_can_run_is_refused() -> None:
+    host = plan.Host("here", "vm", ("native", "docker"), 2, {"docker": "no root"})
+    with pytest.raises(Refused, match="matches no cell"):
+        make([host], baseline={"runtime": "docker"})
+
+
+def test_without_sides_there_need_be_no_baseline() -> None:
+    assert make(baseline={}, factors={"model": ["tiny", "alexnet"]}).baseline == {}
+
+
+def test_levels_are_compared_as_they_are_recorded() -> None:
+    factors = {"model": ["tiny"], "memory": ["1G", "2G"], "gpus": [["0"], ["1"]]}
+    made = make(factors=factors, baseline={"memory": "1G"}, exclude=[{"gpus": ["1"]}])
+    assert made.baseline == {"memory": 2**30}
+    assert {slot.trials[0].levels["memory"] for slot in made.slots} == {2**30, 2**31}
+    assert {tuple(slot.trials[0].levels["gpus"]) for slot in made.slots} == {("0",)}  # type: ignore[arg-type]
+
+
+def test_a_fixed_runtime_is_not_replaced_by_the_default() -> None:
+    made = make(factors={"model": ["tiny"]}, options={"runtime": "docker"}, baseline={})
+    assert {slot.trials[0].levels["runtime"] for slot in made.slots} == {"docker"}
 
 
 def test_memory_is_checked_before() -> None:

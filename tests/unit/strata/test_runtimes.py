@@ -17,7 +17,7 @@ from docker.errors import APIError, ImageNotFound
 from requests.exceptions import ConnectionError as Refusal
 from strata import cgroup, processes, program, runtimes, trial
 from strata.errors import Refused
-from strata.runtimes import Counters, Ended, RuntimeLostError, Spec, StartError
+from strata.runtimes import Counters, Ended, RuntimeLostError, Spec, StartError, native
 from strata.runtimes import docker as containers
 from strata.runtimes.native import Native
 
@@ -45,7 +45,16 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Native]]:
         (spool / "in/config.json").write_text(json.dumps({"do": do}))
         image = {"kind": "venv", "digest": "d", "rootfs": str(venv), "docker": ""}
         environment = {**runtimes.ENVIRONMENT, "PATH": os.environ["PATH"]}
-        spec = Spec("t-r1", "run", "any", spool, image, environment=environment, **more)
+        spec = Spec(
+            "t-r1",
+            "run",
+            "any",
+            spool,
+            image,
+            account=os.geteuid(),
+            environment=environment,
+            **more,
+        )
         made.append(Native(spec))
         made[-1].prepare()
         made[-1].launch()
@@ -172,9 +181,12 @@ def test_without_the_sdk_a_container_is_a_failed_start(
 # Docker, with an engine that only notes what is asked of it.
 
 
+ACCOUNT = 2_000_000_000
+
+
 def spec_of(spool: Path, **more: Any) -> Spec:
     image = {"kind": "rootfs", "digest": "d", "rootfs": "/x", "docker": "strata/workload:d"}
-    return Spec("t-r1", "run", "spin", spool, image, network="bridge", **more)
+    return Spec("t-r1", "run", "spin", spool, image, account=ACCOUNT, network="bridge", **more)
 
 
 class Engine:
@@ -248,7 +260,7 @@ def test_a_container_gets_the_least_it_needs(engine: Engine, tmp_path: Path) -> 
     given = engine.created
     assert given["cap_drop"] == ["ALL"]
     assert given["security_opt"] == ["no-new-privileges"]
-    assert given["read_only"] and given["user"] == f"{runtimes.UID}:{runtimes.GID}"
+    assert given["read_only"] and given["user"] == f"{ACCOUNT}:{ACCOUNT}"
     assert given["volumes"] == {
         f"{tmp_path}/in": {"bind": "/in", "mode": "ro"},
         f"{tmp_path}/out": {"bind": "/out", "mode": "rw"},
@@ -276,11 +288,47 @@ def test_the_status_of_a_container(engine: Engine, tmp_path: Path, status: int, 
     assert (why is None) == (code == 0)
 
 
-def test_death_for_want_of_memory_is_told(engine: Engine, tmp_path: Path) -> None:
-    engine.status, engine.attrs = 137, {"State": {"Pid": 0, "OOMKilled": True}}
-    ended = begun(tmp_path).wait(5)
-    assert ended == Ended(-9, memory=True)
-    assert ended is not None
+OOM = {
+    "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n",  # version 1
+    "memory.events": "low 0\nhigh 0\nmax 7\noom 1\noom_kill {}\noom_group_kill 0\n",
+}
+
+
+@pytest.mark.parametrize("file", OOM)
+@pytest.mark.parametrize(
+    ("status", "group", "machine", "told"),
+    [
+        (137, 1, 1, True),
+        (1, 1, 1, True),  # a part of it was killed, and the rest gave up
+        (137, 0, 1, False),  # killed by somebody, while the kernel killed another's process
+        (137, None, 1, True),  # the group had gone before it could be read
+        (137, None, 0, False),
+        (1, None, 1, False),
+    ],
+)
+def test_the_kernel_tells_of_death_for_want_of_memory_and_not_the_engine(
+    engine: Engine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    file: str,
+    status: int,
+    group: int | None,
+    machine: int,
+    told: bool,
+) -> None:
+    engine.status, engine.attrs = status, {"State": {"Pid": 0, "OOMKilled": not told}}
+    counts = iter([5, 5 + machine])
+    monkeypatch.setattr(processes, "memory_kills", lambda: next(counts))
+    runtime = begun(tmp_path)
+    runtime._folders = dict.fromkeys(cgroup.V1_CONTROLLERS, tmp_path)
+    if group is not None:
+        (tmp_path / file).write_text(OOM[file].format(group))
+    ended = runtime.wait(5)
+    assert ended is not None and ended.memory == told
+
+
+def test_death_for_want_of_memory_says_whose() -> None:
+    ended = Ended(-9, memory=True)
     limited, free = (program.why_failed(ended, {"memory": size}) for size in (2**30, None))
     assert limited == ("memory", "it needed more than its memory limit of 1073741824 bytes")
     assert free == ("memory", "the kernel killed it because the host had no memory left")
@@ -337,3 +385,17 @@ def test_the_last_counters_stay_when_the_group_has_gone(engine: Engine, tmp_path
     assert runtime.usage().cpu == 1.5
     (tmp_path / "cpu.stat").unlink()
     assert runtime.usage() == Counters(1.5)
+
+
+def test_what_a_living_maker_runs_is_no_leftover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dataset that is generated for another run, beside what a killed trial and maker left."""
+    monkeypatch.setattr(cgroup, "ROOT", tmp_path)
+    own, dead = processes.own_name(), f"making.{os.getpid()}.1"
+    for name in (own, dead, "s001-a-r1"):
+        for folder in set(cgroup.Group(name).paths().values()):
+            folder.mkdir(parents=True)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert native.leftovers() == [f"control group {dead}", "control group s001-a-r1"]
+    assert [group.name for group in cgroup.existing()] == [own]

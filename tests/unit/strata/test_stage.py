@@ -66,8 +66,6 @@ def quiet_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(lease, "folder", lambda: tmp_path / "lock")
     monkeypatch.setattr(alone, "settle", list)
     monkeypatch.setattr(runtimes, "leftovers", list)
-    monkeypatch.setattr(runtimes, "UID", os.geteuid())
-    monkeypatch.setattr(runtimes, "GID", os.getegid())
     monkeypatch.setattr(trial, "PEER_SECONDS", 0.2)
     monkeypatch.setattr(trial, "BACKGROUND_SECONDS", 0.2)
 

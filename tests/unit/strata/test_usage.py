@@ -140,8 +140,8 @@ def test_counters_of_both_versions_of_control_groups(tmp_path: Path) -> None:
     for folders in (one, two):
         assert cgroup.cpu_seconds(folders) == 2.5
         assert (cgroup.memory_now(folders), cgroup.memory_peak(folders)) == (4096, 8192)
-        assert cgroup.out_of_memory(folders)
+        assert cgroup.memory_kills(folders) == 1
     assert cgroup.throttled(two) == 4
     nowhere = dict.fromkeys(cgroup.V1_CONTROLLERS, tmp_path / "nowhere")
     assert cgroup.cpu_seconds(nowhere) is None
-    assert not cgroup.out_of_memory(nowhere)
+    assert cgroup.memory_kills(nowhere) is None
