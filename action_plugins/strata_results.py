@@ -100,6 +100,7 @@ class ActionModule(ActionBase):
 
     def _verify(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         del given
+        _check_there(folder)
         run = results.Run(folder)
         pending = run.pending()
         if pending:
@@ -116,7 +117,20 @@ class ActionModule(ActionBase):
         # matplotlib and pandas take a second to import, which no other state should pay.
         from analysis import report  # noqa: PLC0415
 
+        _check_there(folder)
         return {"changed": True, "progress": report.make(folder)}
+
+
+def _check_there(folder: Path) -> None:
+    """Raise Refused where the run to be looked at is not there: nothing was run by this command."""
+    if not folder.exists():
+        there = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
+        raise Refused(
+            f"there is no run {folder.name} yet",
+            example=f"-e strata_run={there[-1]}" if there else "",
+            given=f"{folder.parent} holds {', '.join(there[-5:]) or 'none'}",
+            then="name a run that is there with -e strata_run=NAME, or run the plan first",
+        )
 
 
 def name(levels: dict[str, Any], run: dict[str, Any]) -> str:
