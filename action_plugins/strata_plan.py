@@ -188,7 +188,7 @@ def _controller(
     if answers is None:
         raise Refused(
             "the controller takes part in every run: it builds, and keeps the records",
-            example="--limit node1,localhost",
+            example=f"--limit {context.CLIARGS['subset']},localhost",
             given=f"--limit {context.CLIARGS['subset']}",
             then="add localhost to the limit",
         )
