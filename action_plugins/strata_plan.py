@@ -54,7 +54,13 @@ class ActionModule(ActionBase):
         ]
         identity = digest([asked.identity, made.identity, _source(given["image"]).key, data])
         results_dir = Path(given["results"])
-        chosen = results.choose(results_dir, asked.name, identity, given.get("run") or "")
+        wanted = given.get("run") or ""
+        if wanted:
+            results.check_name(wanted)
+        # On paper a plan may have other cells than the hosts' answers give it: it is no run's yet.
+        chosen = results.Choice(wanted, False, [])
+        if facts:
+            chosen = results.choose(results_dir, asked.name, identity, wanted)
         left = results.Run(results_dir / chosen.name).pending() if chosen.there else made.slots
         return {
             "plan": {
