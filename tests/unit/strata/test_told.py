@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 from strata import lease, told
 
-# Says that it works, works for ever, and says that it has cleaned up.
+# Works for ever, and says that it has cleaned up. That it works is said by its program, so that this
+# is there when the module is told.
 MODULE = """
 import json, subprocess, sys
 from strata import told
 try:
     told.ends_with(json.loads(sys.argv[1]))
-    print("works", flush=True)
-    subprocess.run([sys.executable, "-c", "import time; time.sleep(3600)", sys.argv[2]])
+    works = "import time; print('works', flush=True); time.sleep(3600)"
+    subprocess.run([sys.executable, "-c", works, sys.argv[2]])
 finally:
     open(sys.argv[2], "w").write("cleaned up")
 """
