@@ -38,7 +38,7 @@ PATIENCE_S = 900.0
 Say = Callable[[str], None]
 
 
-class Testbed:
+class Machine:
     """This machine with a state folder of the test's own, and results that are begun anew."""
 
     def __init__(self, folder: Path) -> None:
@@ -175,46 +175,46 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
 
 @pytest.fixture
-def testbed(tmp_path: Path) -> Iterator[Testbed]:
+def machine(tmp_path: Path) -> Iterator[Machine]:
     assert os.geteuid() == 0, "needs root: a root filesystem and Docker cannot be had without"
-    made = Testbed(tmp_path)
+    made = Machine(tmp_path)
     yield made
     made.take_away()
 
 
-def test_the_same_command_goes_on_after_every_kill(testbed: Testbed, say: Say) -> None:
-    say(f"\nseed {SEED}, {KILLS} kills; state, results and log of the last attempt: {testbed.log}")
-    testbed.begin()
-    testbed.through()  # builds the image, where that is not in the cache
-    testbed.take_away()
-    testbed.begin()
-    whole = testbed.through()
-    testbed.begin()
-    rest = testbed.through()
-    testbed.take_away()
-    testbed.begin()
+def test_the_same_command_goes_on_after_every_kill(machine: Machine, say: Say) -> None:
+    say(f"\nseed {SEED}, {KILLS} kills; state, results and log of the last attempt: {machine.log}")
+    machine.begin()
+    machine.through()  # builds the image, where that is not in the cache
+    machine.take_away()
+    machine.begin()
+    whole = machine.through()
+    machine.begin()
+    rest = machine.through()
+    machine.take_away()
+    machine.begin()
     say(f"a whole run takes {whole:.0f} s, one with all in place {rest:.0f} s")
-    kill_over_and_over(testbed, whole, rest, say)
-    testbed.through()
-    testbed.check_kept()
-    for stage, kills in testbed.stages.most_common():
+    kill_over_and_over(machine, whole, rest, say)
+    machine.through()
+    machine.check_kept()
+    for stage, kills in machine.stages.most_common():
         say(f"{kills:4d} killed in: {stage}")
 
 
-def kill_over_and_over(testbed: Testbed, whole: float, rest: float, say: Say) -> None:
+def kill_over_and_over(machine: Machine, whole: float, rest: float, say: Say) -> None:
     """A moment is drawn from the life of what is left to do: all, or the run alone."""
     chance, begun, kills = random.Random(SEED), time.monotonic(), 0
     while kills < KILLS:
-        life = chance.uniform(0.2, rest if testbed.opened else whole)
-        if testbed.attempt(life):
-            testbed.check_whole()
-            testbed.take_away()
-            testbed.begin()
+        life = chance.uniform(0.2, rest if machine.opened else whole)
+        if machine.attempt(life):
+            machine.check_whole()
+            machine.take_away()
+            machine.begin()
             say("    a run got through; the next begins with nothing")
             continue
         kills += 1
         left = (time.monotonic() - begun) / kills * (KILLS - kills)
         say(
-            f"kill {kills} of {KILLS} after {life:.1f} s, {testbed.count()} records"
+            f"kill {kills} of {KILLS} after {life:.1f} s, {machine.count()} records"
             f"  (left: about {left / 60:.0f} min)"
         )

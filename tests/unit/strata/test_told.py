@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from strata import lease, told
 
-# Works for ever, and says that it has cleaned up. That it works is said by its program, so that this
-# is there when the module is told.
+# Works for ever, and says that it has cleaned up. That it works is said by its program: it is there
+# when the module is told.
 MODULE = """
 import json, subprocess, sys
 from strata import told
