@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import alone, lease, members, program, runtimes, trial
+from strata import account, alone, lease, members, program, runtimes, trial
 from strata.runtimes import Counters, Ended, Spec, StartError
 from test_trial import LEVELS, result, step
 
@@ -23,6 +24,9 @@ class Actor:
     def __init__(self, spec: Spec, script: dict[str, Any], log: list[str]) -> None:
         self.spec, self.script, self.log = spec, script, log
         self.config = json.loads((spec.spool / "in/config.json").read_text())
+        given = {name: (spec.spool / name).stat() for name in ("", "in/config.json")}
+        self.modes = {name: stat.S_IMODE(status.st_mode) for name, status in given.items()}
+        self.owner = given["in/config.json"].st_uid
         self._told, self._launched = threading.Event(), 0.0
 
     def prepare(self) -> None:
@@ -119,6 +123,19 @@ def test_the_neighbour_is_first_and_ends_when_told(play: Any) -> None:
     configs = {actor.spec.name: actor.config for actor in actors}
     assert configs["b"]["until_told"] is True
     assert "until_told" not in configs["m"] and "cluster" not in configs["m"]
+
+
+def test_each_trial_has_an_account_which_its_members_share(play: Any) -> None:
+    trials = [one("measured", "m", **RING), one("background", "b")]
+    _, _, actors = play(trials, {"b": {}})
+    accounts = {actor.spec.name: actor.spec.account for actor in actors}
+    ring = {accounts[name] for name in ("m-worker0", "m-worker1", "m-server0")}
+    assert len(ring) == 1
+    assert os.geteuid() != 0 or accounts["b"] not in ring
+    assert account.COMMON.isdisjoint(accounts.values())
+    for actor in actors:
+        assert actor.modes == {"": 0o700, "in/config.json": 0o600}
+        assert actor.owner == actor.spec.account
 
 
 def test_without_a_neighbour_that_measures_nothing_is_measured(play: Any) -> None:
