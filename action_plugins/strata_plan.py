@@ -54,12 +54,12 @@ class ActionModule(ActionBase):
         ]
         identity = digest([asked.identity, made.identity, _source(given["image"]).key, data])
         results_dir = Path(given["results"])
-        name, there = results.choose(results_dir, asked.name, identity, given.get("run") or "")
-        done = results.Run(results_dir / name).done() if there else set()
+        chosen = results.choose(results_dir, asked.name, identity, given.get("run") or "")
+        left = results.Run(results_dir / chosen.name).pending() if chosen.there else made.slots
         return {
             "plan": {
                 **made.document(),
-                "run": name,
+                "run": chosen.name,
                 "digest": identity,
                 "experiment": asked.model_dump(mode="json"),
                 "experiment_digest": asked.identity,
@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
             },
             "controller": me,
             "break_leases": broken,
-            "progress": describe(made, name, there, len(done)) if facts else [],
+            "progress": describe(made, chosen, len(left)) if facts else [],
         }
 
 
@@ -126,6 +126,7 @@ def _what_to_edit() -> str:
 def _host(
     name: str, variables: dict[str, Any], facts: dict[str, Any] | None, kind: str
 ) -> plan.Host:
+    results.check_host(name)
     groups = variables["group_names"]
     runtimes = tuple(runtime for runtime in NETWORKS if runtime in groups)
     if facts is None:
@@ -150,13 +151,19 @@ def controller() -> dict[str, Any]:
     return {"host": socket.gethostname(), "pid": pid, "start": lease.start_time(pid)}
 
 
-def describe(made: plan.Plan, name: str, resumed: bool, done: int) -> list[str]:
-    """The plan in a few lines."""
+def describe(made: plan.Plan, chosen: results.Choice, left: int) -> list[str]:
+    """The plan in a few lines; `left` is the number of slots that are still to be run."""
     cells = {trial.cell for slot in made.slots for trial in slot.trials}
-    lines = [
-        f"{'resuming' if resumed else 'run'} {name}: {len(made.slots)} slots, {len(cells)} cells"
-        + (f", {done} trials done already" if resumed else "")
-        + f"; at most about {units.duration(made.estimate['seconds'])}"
+    slots = len(made.slots)
+    price = (
+        f"at most about {units.duration(made.estimate['seconds'])}"
         f" and {units.bytes_text(made.estimate['bytes'])}"
+    )
+    done = f"{slots - left} of them done already; " if chosen.there else ""
+    what = price if left else "what is left is its report"
+    verb = "resuming" if chosen.there else "run"
+    return [
+        f"{verb} {chosen.name}: {slots} slots, {len(cells)} cells; {done}{what}",
+        *chosen.passed,
+        *(f"left out: {item['what']}: {item['why']}" for item in made.left_out),
     ]
-    return lines + [f"left out: {item['what']}: {item['why']}" for item in made.left_out]

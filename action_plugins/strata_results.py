@@ -14,6 +14,8 @@ from strata import results, units
 from strata.errors import Refused
 from strata.experiment import PLATFORM
 
+from analysis.errors import AnalysisError
+
 
 class ActionModule(ActionBase):
     """One method for each state; each returns lines of progress for people."""
@@ -43,7 +45,7 @@ class ActionModule(ActionBase):
         }
         try:
             return {**result, **states[given["state"]](Path(given["folder"]), given)}
-        except Refused as refused:
+        except (Refused, AnalysisError) as refused:
             raise AnsibleActionFail(str(refused)) from None
         except OSError as error:
             raise AnsibleActionFail(
@@ -55,12 +57,12 @@ class ActionModule(ActionBase):
         there = (folder / "run.json").exists()
         if not there:
             results.Run.create(folder, _document(given), _plan(given), given["hosts"])
-        run = results.Run(folder)
+        run = _run(folder, given)
         pending = run.pending(given.get("retry") or [], given.get("attempts") or 1)
-        if there:
+        if there and pending:
             _check_same_bits(run, given)
-            if pending:
-                run.event("resumed")
+        if there and (pending or not run.closed()):
+            run.event("resumed")
         return {"changed": not there, "pending": pending, "references": run.references()}
 
     def _again(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -99,8 +101,7 @@ class ActionModule(ActionBase):
         return {"changed": True, "totals": totals}
 
     def _verify(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
-        del given
-        run = results.Run(folder)
+        run = _run(folder, given)
         pending = run.pending()
         if pending:
             raise Refused(
@@ -112,11 +113,26 @@ class ActionModule(ActionBase):
         return {"changed": False}
 
     def _report(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
-        del given
+        run = _run(folder, given)
         # matplotlib and pandas take a second to import, which no other state should pay.
         from analysis import report  # noqa: PLC0415
 
-        return {"changed": True, "progress": report.make(folder)}
+        lines = report.make(folder)
+        run.reported()
+        if not run.good():
+            raise Refused(
+                "a run has a measured trial that ended well",
+                given="\n".join(lines),
+                then="see to the cause, and run the same command again: it begins a new run",
+            )
+        return {"changed": True, "progress": lines}
+
+
+def _run(folder: Path, given: dict[str, Any]) -> results.Run:
+    """The run in the folder, which is that of the plan. Raises Refused."""
+    run = results.Run(folder)
+    run.check_plan(given["plan"]["experiment"]["name"], given["plan"]["digest"])
+    return run
 
 
 def name(levels: dict[str, Any], run: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from .metrics import Scale, get, scale
+from .shown import shown
 
 # Okabe and Ito's palette for all kinds of colour vision, without its yellow, which is too light
 # for lines on white ("Color Universal Design", 2008). The baseline is always the first.
@@ -264,8 +265,8 @@ def _side_axis(axes: Axes, labels: Sequence[str]) -> None:
 
 
 def _plain(label: str) -> str:
-    """No mathematics between dollar signs: names come from an experiment, not from us."""
-    return label.replace("$", r"\$")
+    """No mathematics between dollar signs, no controls: names come from an experiment."""
+    return shown(label, keep="\n").replace("$", r"\$")
 
 
 def _label(label: str, unit: Scale) -> str:

@@ -12,10 +12,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from . import figures, scenarios, text
-from . import load as loading
 from . import tables as report_tables
 from .answers import available, baseline_name, headline, sentences
 from .metrics import DASH, Scale, get, ordered, scale
+from .shown import shown
 from .tables import Tables, records
 
 DEGRADATION = ("throughput", "rate", "run_time", "elapsed", "startup", "first_step")
@@ -47,10 +47,16 @@ def fill(template: str, values: dict[str, Any]) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_seen,
     )
     environment.filters["mark"] = MARKS.__getitem__
     environment.filters["folder"] = lambda trial: values.get("folders", {}).get(trial, trial)
     return environment.get_template(template).render(values)
+
+
+def _seen(value: Any) -> Any:
+    """Every value that is not markup of ours, with nothing in it that is not seen."""
+    return shown(value) if type(value) is str else value
 
 
 def context(tables: Tables) -> dict[str, Any]:
@@ -61,7 +67,7 @@ def context(tables: Tables) -> dict[str, Any]:
         "run": loaded.run,
         "title": loaded.run.experiment.get("title") or loaded.run.name,
         "description": loaded.run.experiment.get("description") or "",
-        "notices": loaded.notices(),
+        "notices": tables.notices(),
         "baseline": baseline_name(tables),
         "sentences": sentences(tables),
         "answers": answers(tables),
@@ -94,7 +100,7 @@ def answers(tables: Tables) -> list[dict[str, Any]]:
         by_metric = {row["metric"]: row for row in records(group)}
         entries = [_answer(by_metric[name]) for name in headline(tables) if name in by_metric]
         name = group["short"].iloc[0]
-        rows.append({"side": name, "colour": tint[str(side)], "entries": entries,
+        rows.append({"side": shown(str(name)), "colour": tint[str(side)], "entries": entries,
                      "same_platform": _same_platform(tables, str(side))})  # fmt: skip
     return rows
 
@@ -142,14 +148,14 @@ def drawn(tables: Tables) -> list[Figure]:
         Figure("Step by step",
                "Duration of each step: the median over trials, single trials faint behind it. "
                "Warm-up is shaded; a first step beyond the top is written out.",
-               _marked(figures.steps(loading.steps(tables.loaded), usable, tint)), key),
+               _marked(figures.steps(tables.steps, usable, tint)), key),
         Figure("Where the time goes",
                "Mean seconds of each part, from launch to the end. The matmul probe, which runs "
                "after the measurement, is not part of it.",
                _marked(figures.phases(usable, order)), list(figures.PHASES.values())),
         Figure("Use of the host",
                "Median over trials. Solid: the whole host. Dashed: the workload alone.",
-               _marked(figures.usage(loading.usage(tables.loaded), usable, tint)), key),
+               _marked(figures.usage(tables.usage, usable, tint)), key),
     ]  # fmt: skip
     return [group for group in groups if group.panels]
 

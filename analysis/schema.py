@@ -7,20 +7,38 @@ when it reads. A document of an older schema is upgraded step by step; a newer o
 from __future__ import annotations
 
 import json
-import math
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
+from . import names
 from .errors import AnalysisError
 
-SCHEMA = 1
+SCHEMA = 2
 
 # From a schema to the next: UPGRADES[n] takes a document of schema n to n + 1.
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: lambda document: document,  # only the journal has something new: `reported`
+}
 
+# In the name of a trial's folder: its second attempt, and so on.
+ATTEMPT = ".a"
+# Deeper than any document of Strata, and far from what Python can follow.
+DEEPEST = 64
+
+
+def _name(text: str) -> str:
+    if not names.is_name(text):
+        raise ValueError(names.RULE)
+    return text
+
+
+# What is, or leads to, the name of a folder.
+Name = Annotated[str, AfterValidator(_name)]
 Level = str | int | float | bool | list[str] | None
 
 
@@ -105,9 +123,9 @@ class Member(Document):
 
 class Record(Versioned):
     run: str
-    slot: str
-    trial: str
-    cell: str
+    slot: Name
+    trial: Name
+    cell: Name
     repetition: int
     role: Literal["measured", "background"]
     levels: dict[str, Level]
@@ -170,8 +188,8 @@ class PlannedMember(Document):
 
 
 class PlannedTrial(Document):
-    trial: str
-    cell: str
+    trial: Name
+    cell: Name
     repetition: int
     role: Literal["measured", "background"]
     levels: dict[str, Level]
@@ -179,7 +197,7 @@ class PlannedTrial(Document):
 
 
 class Slot(Document):
-    slot: str
+    slot: Name
     block: str
     hosts: list[str]
     trials: list[PlannedTrial]
@@ -201,7 +219,7 @@ class JournalEvent(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    event: Literal["opened", "resumed", "slot_started", "slot_finished", "closed"]
+    event: Literal["opened", "resumed", "slot_started", "slot_finished", "closed", "reported"]
     wall: str
     mono: FiniteFloat
 
@@ -219,7 +237,7 @@ def parse(kind: type[Kind], document: Any, where: str) -> Kind:
             f"{where} has schema {number} and this Strata reads up to {SCHEMA}: "
             "it was made by a newer Strata; update this checkout to read it"
         )
-    _check_finite(document, where)
+    _check_values(document, where)
     for step in range(number, SCHEMA):
         document = {**UPGRADES[step](document), "schema": step + 1}
     try:
@@ -228,34 +246,63 @@ def parse(kind: type[Kind], document: Any, where: str) -> Kind:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise SchemaError(
-            f"{where} is damaged: {place}: {first['msg']} (given: {str(first['input'])[:80]})"
+            f"{where} is damaged: {place}: {first['msg']} (given: {_brief(first['input'])})"
         ) from error
 
 
-def _check_finite(value: Any, where: str, place: str = "") -> None:
-    """Raise SchemaError at the first number that JSON has no spelling for, however deep."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise SchemaError(f"{where} is damaged: {place} is {value}, and numbers are finite")
+def _check_values(value: Any, where: str, place: str = "", depth: int = 0) -> None:
+    """Raise SchemaError at the first number that JSON has no spelling for, however deep.
+
+    A number with hundreds of digits, which no column can hold, is none either.
+    """
+    if depth > DEEPEST:
+        raise SchemaError(f"{where} is damaged: it is nested deeper than {DEEPEST} levels")
+    if isinstance(value, int | float) and not abs(value) <= sys.float_info.max:
+        raise SchemaError(f"{where} is damaged: {place} is {_brief(value)}, and numbers are finite")
     if isinstance(value, dict | list):
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-            _check_finite(part, where, f"{place}.{key}".lstrip("."))
+            _check_values(part, where, f"{place}.{key}".lstrip("."), depth + 1)
+
+
+def _brief(value: Any) -> str:
+    """A value as it was given, or how it begins."""
+    try:
+        return repr(value)[:80]
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return "a very large number"
+
+
+def text_of(path: Path) -> str:
+    """The text of an ordinary file; a pipe is not waited for. Raises OSError, ValueError."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path.name} is not an ordinary file")
+    return path.read_text(encoding="utf-8")
 
 
 def read(kind: type[Kind], path: Path) -> Kind:
     """The document in the file `path`. Raises SchemaError."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        text = text_of(path)
+        document = json.loads(text)
+        if "\\ud" in text.lower():
+            # Half of a surrogate pair is a character to JSON, and to nothing that comes after.
+            whole = json.dumps(document, ensure_ascii=False).encode(errors="replace")
+            document = json.loads(whole)
+    except (FileNotFoundError, NotADirectoryError):
         raise SchemaError(f"there is no {path}") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise SchemaError(f"{path} cannot be read: {error}") from error
     return parse(kind, document, str(path))
 
 
 def read_run(folder: Path) -> Run:
     """run.json of a run folder. Raises SchemaError when the folder is none."""
-    if not (folder / "run.json").is_file():
-        raise SchemaError(f"{folder} is not the folder of a run: it has no run.json")
+    try:
+        (folder / "run.json").stat()
+    except OSError as error:
+        known = isinstance(error, FileNotFoundError | NotADirectoryError)
+        why = "it has no run.json" if known else error.strerror
+        raise SchemaError(f"{folder} is not the folder of a run: {why}") from None
     return read(Run, folder / "run.json")
 
 
@@ -264,11 +311,62 @@ def read_plan(folder: Path) -> Plan:
 
 
 def read_record(path: Path) -> Record:
-    return read(Record, path)
+    """A trial's record. Raises SchemaError, also when it is of another trial than its folder."""
+    record, folder = read(Record, path), path.parent
+    _check_place(path, record.trial, folder.name, attempt_folder(record.trial, record.attempt))
+    return record
 
 
 def read_host(path: Path) -> HostFingerprint:
-    return read(HostFingerprint, path)
+    """A host's fingerprint. Raises SchemaError, also when it is of another host than its file."""
+    found = read(HostFingerprint, path)
+    _check_place(path, found.host, path.name, f"{found.host}.json")
+    return found
+
+
+def attempt_folder(trial: str, attempt: int) -> str:
+    """The name of the folder of one attempt, from 1, of a trial."""
+    return trial if attempt == 1 else f"{trial}{ATTEMPT}{attempt}"
+
+
+def _check_place(path: Path, says: str, place: str, belongs: str) -> None:
+    if place != belongs:
+        raise SchemaError(f"{path} is not where it belongs: it is the document of {says!r}")
+
+
+def read_records(folder: Path, run: str) -> list[Record]:
+    """The records of all attempts of all trials in the run folder `folder`, by name.
+
+    Raises SchemaError naming the first that cannot be read, or is of another run.
+    """
+    records = []
+    for path in trial_folders(folder):
+        try:
+            record = read_record(path / "record.json")
+            if record.run != run:
+                raise SchemaError(f"{path / 'record.json'} belongs to another run: {record.run!r}")
+        except SchemaError as error:
+            raise SchemaError(
+                f"{error}; move {path} away, and run the same command again: the trial is repeated"
+            ) from error
+        records.append(record)
+    return records
+
+
+def trial_folders(folder: Path) -> list[Path]:
+    """The folders of the run folder `folder` that hold a record, by name. Raises SchemaError."""
+    trials = folder / "trials"
+    try:
+        found = sorted(trials.iterdir()) if trials.exists() else []
+        whole = [path for path in found if not path.name.startswith(".")]
+        return [path for path in whole if path.is_dir() and _is_there(path / "record.json")]
+    except OSError as error:
+        raise SchemaError(f"{trials} cannot be read: {error}") from error
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is something of this name, be it a link that leads nowhere."""
+    return os.path.lexists(path)
 
 
 def read_journal(path: Path) -> list[JournalEvent]:
@@ -277,13 +375,17 @@ def read_journal(path: Path) -> list[JournalEvent]:
     A line that is not JSON was cut by a kill and is passed over: it is the last one, or, where
     the run was resumed, stands before the events of the resumption.
     """
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    try:
+        lines = text_of(path).split("\n") if path.exists() else []
+    except (OSError, ValueError) as error:
+        raise SchemaError(f"{path} cannot be read: {error}") from error
     events = []
     for number, line in enumerate(lines, 1):
         try:
             document = json.loads(line)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             continue
+        _check_values(document, f"{path}, line {number},")
         try:
             events.append(JournalEvent.model_validate(document))
         except ValidationError as error:
@@ -309,7 +411,7 @@ def validate_host(document: dict[str, Any]) -> HostFingerprint:
 
 def validate_event(document: dict[str, Any]) -> JournalEvent:
     """An event of the journal; it carries no schema of its own. Raises SchemaError."""
-    _check_finite(document, "an event of the journal")
+    _check_values(document, "an event of the journal")
     try:
         return JournalEvent.model_validate(document)
     except ValidationError as error:

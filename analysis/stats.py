@@ -24,6 +24,8 @@ CHANCE = 0.05
 # Below this a side has no interval of its mean, and no verdict: simulated, 2 against 8 of one
 # platform are called different in 10 % of experiments, 3 against 20 in 8 %, 4 against 20 in 6 %.
 FEWEST = 4
+SUMMARY = ["case", "side", "short", "cell", "metric", "n", "median", "mean", "min", "max", "sd",
+           "low", "high"]  # fmt: skip
 
 
 def separation(counts: Sequence[tuple[int, int]]) -> float:
@@ -57,7 +59,7 @@ def summarise(trials: pd.DataFrame, names: Sequence[str], seed: int) -> pd.DataF
             values = _values(group, name)
             if len(values):
                 rows.append({**keys, "metric": name, **_summary(values, seed)})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else SUMMARY)
 
 
 def _summary(values: Array, seed: int) -> dict[str, float]:

@@ -8,6 +8,7 @@ from . import answers as first
 from . import scenarios, text
 from . import tables as report_tables
 from .metrics import get
+from .shown import shown
 from .tables import Tables
 
 NUMBERS = {2, 3, 4}
@@ -20,7 +21,7 @@ def summary(tables: Tables) -> list[str]:
     lines = [f"{run.name} ({run.run})"]
     if run.demonstration:
         lines.append("a demonstration: its figures are no basis for a decision")
-    lines += tables.loaded.notices()
+    lines += tables.notices()
     lines += [line[: text.WIDTH] for line in first.sentences(tables)]
     for title, rows in answers(tables):
         lines += ["", title]
@@ -29,7 +30,7 @@ def summary(tables: Tables) -> list[str]:
             continue
         lines += text.table(("platform", "case", "change", "95 % interval", "trials", "verdict"),
                             rows, NUMBERS, wrap=True)  # fmt: skip
-    if tables.comparisons.empty:
+    if tables.comparisons.empty and len(tables.usable):
         lines += ["", *means(tables)]
     for found in scenarios.tables(tables):
         rows, last = [row[: found.brief] for row in found.rows], found.brief
@@ -37,7 +38,7 @@ def summary(tables: Tables) -> list[str]:
         lines += ["", found.title, *text.table(found.head[:last], rows, numbers, wrap=True)]
     lines += ["", *ended(tables)]
     overhead = report_tables.overhead(tables.loaded)
-    return [*lines, overhead] if overhead else lines
+    return [shown(line, keep="") for line in [*lines, *filter(None, [overhead])]]
 
 
 def answers(tables: Tables) -> list[tuple[str, list[tuple[str, ...]]]]:

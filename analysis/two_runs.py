@@ -11,6 +11,7 @@ from .differences import differences
 from .errors import NothingInCommon
 from .load import Loaded, canonical, usable
 from .metrics import get
+from .shown import shown
 
 
 def lines(left: Loaded, right: Loaded) -> list[str]:
@@ -36,7 +37,7 @@ def lines(left: Loaded, right: Loaded) -> list[str]:
     if confounds:
         word = "confound" if confounds == 1 else "confounds"
         out += ["", f"{confounds} {word}: a change above need not come from what was under test"]
-    return out
+    return [shown(line, keep="") for line in out]
 
 
 def compare(left: Loaded, right: Loaded) -> pd.DataFrame:

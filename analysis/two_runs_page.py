@@ -20,7 +20,8 @@ def write(left: Loaded, right: Loaded) -> Path:
     Raises UnequalDigests or NothingInCommon before anything is written.
     """
     html = page.fill("compare.html.j2", _context(left, right))
-    path = right.folder / "report" / f"against-{left.run.run}.html"
+    # By the name of its folder, which is one; what run.json says is only text.
+    path = right.folder / "report" / f"against-{left.folder.resolve().name}.html"
     path.parent.mkdir(exist_ok=True)
     replace(path, html.encode())
     return path
@@ -65,6 +66,6 @@ def _links(loaded: Loaded, cell: str, home: Path) -> list[dict[str, str]]:
     folder = Path(os.path.relpath(loaded.folder, home / "report")).as_posix()
     trials = usable(loaded.trials)
     return [
-        {"trial": str(trial), "href": f"{folder}/trials/{trial}/record.json"}
-        for trial in trials.loc[trials["cell"] == cell, "trial"]
+        {"trial": row["trial"], "href": f"{folder}/trials/{row['folder']}/record.json"}
+        for row in records(trials[trials["cell"] == cell])
     ]

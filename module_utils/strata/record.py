@@ -11,7 +11,7 @@ from typing import Any
 
 from .runtimes import Counters
 
-SCHEMA = 1
+SCHEMA = 2
 # A share of the CPU time of the trial that a hypervisor may take before the trial is doubted.
 STEAL_SHARE = 0.02
 OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload

@@ -8,89 +8,151 @@ slots without a record are what is left to do.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import statistics
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from analysis import schema
+from analysis import names, schema
+from analysis.errors import AnalysisError
 
 from . import files, gather, record
 from .errors import Refused
 
-# In the name of a trial's folder: its second attempt, and so on.
-ATTEMPT = ".a"
+# Not for a run: the folder of all campaigns' states.
+CAMPAIGNS = "campaigns"
 
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def new_name(experiment: str) -> str:
-    return f"{experiment}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """A document that the analysis cannot read, refused."""
+    try:
+        yield
+    except AnalysisError as error:
+        raise Refused(str(error)) from error
 
 
-def choose(results: Path, experiment: str, plan_digest: str, wanted: str = "") -> tuple[str, bool]:
-    """The name of the run to execute, and whether it is there already.
+def check_name(run: str) -> None:
+    """Raise Refused unless a run can be called so."""
+    if not names.is_name(run) or run == CAMPAIGNS:
+        raise Refused(
+            f"the name of a run is a name, and not {CAMPAIGNS!r}: {names.RULE}",
+            example="-e strata_run=first-try",
+            given=repr(run[:200]),
+            then="choose another name; -e strata_results=FOLDER says where results are",
+        )
 
-    Without a name: the newest unfinished run of this very plan, or else a new one. Raises
-    Refused when the wanted folder belongs to another plan, or cannot be read.
+
+class Choice(NamedTuple):
+    """The run to execute, whether it is there already, and a line for each that was passed over."""
+
+    name: str
+    there: bool
+    passed: list[str]
+
+
+def choose(results: Path, experiment: str, plan_digest: str, wanted: str = "") -> Choice:
+    """The run to execute: the wanted one, or the newest unfinished one of this plan, or a new one.
+
+    Raises Refused when the wanted one cannot be a run's name, belongs to another plan or cannot
+    be read. What cannot be read and was not asked for is passed over, and named.
     """
     if wanted:
+        check_name(wanted)
         folder = results / wanted
-        if not folder.exists():
-            return wanted, False
-        run = Run(folder)
-        if run.plan_digest != plan_digest:
-            raise Refused(
-                f"{folder} holds the results of another experiment or testbed",
-                given=f"{run.document['name']}, plan {run.plan_digest[:12]}, "
-                f"and not {experiment}, plan {plan_digest[:12]}",
-                then="choose another name for this run: -e strata_run=NAME",
-            )
-        return wanted, True
-    for folder in sorted(results.glob(f"{experiment}-*"), reverse=True):
-        if not (folder / "run.json").exists():
-            continue
-        run = Run(folder)
-        if run.plan_digest == plan_digest and not run.closed():
-            return folder.name, True
-    return new_name(experiment), False
+        there = folder.is_symlink() or folder.exists()
+        if there:
+            Run(folder).check_plan(experiment, plan_digest)
+        return Choice(wanted, there, [])
+    found, passed = [], []
+    for folder in _folders(results, experiment):
+        try:
+            run = Run(folder)
+            if run.plan_digest == plan_digest and not run.finished():
+                run.check()
+                found.append(run)
+        except Refused as refused:
+            passed.append(f"{folder.name} is passed over, and left as it is: {refused.rule}")
+    if found:
+        newest = max(found, key=lambda run: str(run.document["created"]))
+        return Choice(newest.folder.name, True, passed)
+    return Choice(_new_name(results, experiment), False, passed)
+
+
+def _folders(results: Path, experiment: str) -> list[Path]:
+    """All that is called as runs of an experiment are. Raises Refused."""
+    try:
+        every = sorted(results.iterdir()) if results.exists() else []
+    except OSError as error:
+        raise Refused(
+            "the folder of results can be read",
+            example="-e strata_results=/srv/results",
+            given=str(error),
+            then="see to its rights, or choose another folder",
+        ) from error
+    return [path for path in every if path.name.startswith(f"{experiment}-")]
+
+
+def _new_name(results: Path, experiment: str) -> str:
+    """A name that nothing has yet."""
+    name = f"{experiment}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    check_name(name)
+    later = (f"{name}-{number}" for number in range(2, 1000))
+    taken = {path.name for path in _folders(results, experiment)}
+    return next(each for each in (name, *later) if each not in taken)
 
 
 class Run:
-    """A run folder. Raises Refused when it is no run, or of a newer schema."""
+    """A run folder. Raises Refused when it is no run, of a newer schema, or called otherwise."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
+        with refusing():
             self.document: dict[str, Any] = schema.read_run(folder).model_dump(
                 mode="json", by_alias=True
             )
-        except schema.SchemaError as error:
-            raise Refused(str(error), given=str(folder)) from error
+        if self.document["run"] != folder.name:
+            raise Refused(
+                f"{folder} holds a run of another name: {self.document['run']!r}",
+                then="give the folder its name back, or choose another one: -e strata_run=NAME",
+            )
 
     @classmethod
     def create(
         cls, folder: Path, run: dict[str, Any], plan: dict[str, Any], hosts: dict[str, Any]
     ) -> Run:
-        """A new run folder; `run.json` comes last, since it is what makes the folder a run."""
-        for part in (folder, folder / "trials", folder / "hosts"):
-            part.mkdir(parents=True, exist_ok=True)
-        for name, values in hosts.items():
-            document = {"schema": schema.SCHEMA, "host": name, "captured": now(), "values": values}
-            files.write_json(folder / "hosts" / f"{name}.json", document)
-        files.write_json(folder / "plan.json", {"schema": schema.SCHEMA, **plan})
+        """A new run folder, filled aside and renamed. Raises Refused; then nothing is there."""
+        check_name(folder.name)
         document = {"schema": schema.SCHEMA, "created": now(), **run}
-        try:
+        planned = {"schema": schema.SCHEMA, **plan}
+        with refusing():
             schema.validate_run(document)
-        except schema.SchemaError as error:
-            raise Refused(str(error)) from error
-        files.write_json(folder / "run.json", document)
+            schema.validate_plan(planned)
+        for host in hosts:
+            check_host(host)
+        # Named by the plan: what a kill leaves half made goes when the same command is given again.
+        aside = folder.parent / f".{document['plan_digest'][:12]}.part"
+        if aside.exists():
+            shutil.rmtree(aside)
+        for part in (aside / "trials", aside / "hosts"):
+            part.mkdir(parents=True)
+        for name, values in hosts.items():
+            found = {"schema": schema.SCHEMA, "host": name, "captured": now(), "values": values}
+            files.write_json(aside / "hosts" / f"{name}.json", found)
+        files.write_json(aside / "plan.json", planned)
+        files.write_json(aside / "run.json", document)
+        aside.rename(folder)
+        files.sync_folder(folder.parent)
         created = cls(folder)
         created.event("opened")
         return created
@@ -99,26 +161,56 @@ class Run:
     def plan_digest(self) -> str:
         return str(self.document["plan_digest"])
 
+    def check_plan(self, experiment: str, plan_digest: str) -> None:
+        """Raise Refused unless the run is of this very plan."""
+        if self.plan_digest != plan_digest:
+            raise Refused(
+                f"{self.folder} holds the results of another experiment or testbed",
+                given=f"{self.document['name']}, plan {self.plan_digest[:12]}, "
+                f"and not {experiment}, plan {plan_digest[:12]}",
+                then="choose another name for this run: -e strata_run=NAME",
+            )
+
+    def check(self) -> None:
+        """Read every document. Raises Refused naming the first that cannot be read."""
+        self.slots()
+        self.references()
+        self.journal()
+        self.check_records()
+
     def slots(self) -> list[dict[str, Any]]:
-        plan = json.loads((self.folder / "plan.json").read_text())
-        return list(plan["slots"])
+        """All slots of the plan, in its order. Raises Refused."""
+        return self._slots
+
+    @cached_property
+    def _slots(self) -> list[dict[str, Any]]:
+        with refusing():
+            return list(schema.read_plan(self.folder).model_dump(mode="json")["slots"])
 
     def latest(self) -> dict[str, tuple[int, Path]]:
-        """Each trial's last attempt, from 1, and its folder. Earlier ones stay where they are."""
+        """Each trial's last attempt, from 1, and its folder. Earlier ones stay where they are.
+
+        A folder that is named otherwise is none of a trial.
+        """
+        with refusing():
+            folders = {path.name: path for path in schema.trial_folders(self.folder)}
         found: dict[str, tuple[int, Path]] = {}
-        for path in self.folder.glob("trials/[!.]*/record.json"):
-            trial, _, number = path.parent.name.partition(ATTEMPT)
-            attempt = int(number or 1)
-            if attempt > found.get(trial, (0, path))[0]:
-                found[trial] = (attempt, path.parent)
+        for name, path in folders.items():
+            trial, _, number = name.partition(schema.ATTEMPT)
+            attempt = int(number) if number.isdecimal() else 1
+            known = name == schema.attempt_folder(trial, attempt)
+            if known and attempt > found.get(trial, (0, path))[0]:
+                found[trial] = (attempt, path)
         return found
 
     def statuses(self) -> dict[str, str]:
-        """How the last attempt of each trial ended."""
-        return {
-            trial: json.loads((folder / "record.json").read_text())["status"]
-            for trial, (_, folder) in self.latest().items()
-        }
+        """How the last attempt of each trial ended. Raises Refused."""
+        return {trial: _record(path).status for trial, (_, path) in self.latest().items()}
+
+    def good(self) -> bool:
+        """Whether any measured trial ended well. Raises Refused."""
+        last = [_record(path) for _, path in self.latest().values()]
+        return any(each.status == "ok" and each.role == "measured" for each in last)
 
     def done(self) -> set[str]:
         """Trials that have a record, whatever its status."""
@@ -142,33 +234,40 @@ class Run:
         ]
 
     def references(self) -> dict[str, dict[str, Any]]:
-        """The fingerprint of each host when the run was opened."""
-        paths = (self.folder / "hosts").glob("*.json")
-        return {path.stem: schema.read_host(path).values for path in paths}
+        """The fingerprint of each host when the run was opened. Raises Refused."""
+        with refusing():
+            found = [schema.read_host(p) for p in sorted((self.folder / "hosts").glob("*.json"))]
+        return {host.host: host.values for host in found}
 
     def check_records(self) -> None:
         """Read every record. Raises Refused naming the first that cannot be read."""
-        for path in sorted(self.folder.glob("trials/*/record.json")):
-            try:
-                schema.read_record(path)
-            except schema.SchemaError as error:
-                raise Refused(str(error)) from error
+        with refusing():
+            schema.read_records(self.folder, str(self.document["run"]))
 
     def journal(self) -> list[dict[str, Any]]:
-        """All events; a line that a crash cut is passed over."""
-        path = self.folder / "journal.jsonl"
-        events = []
-        for line in path.read_text().splitlines() if path.exists() else []:
-            try:
-                events.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-        return events
+        """All events; a line that a crash cut is passed over. Raises Refused."""
+        with refusing():
+            found = schema.read_journal(self.folder / "journal.jsonl")
+        return [event.model_dump() for event in found]
 
     def closed(self) -> bool:
-        """Whether nothing has happened since it was closed; trying failed trials again opens it."""
+        """Whether nothing was measured since the totals; trying failed trials again opens it."""
         events = self.journal()
-        return bool(events) and events[-1]["event"] == "closed"
+        return bool(events) and events[-1]["event"] in ("closed", "reported")
+
+    def finished(self) -> bool:
+        """Whether its report stands, and is of all that was measured."""
+        events = self.journal()
+        last = events[-1] if events else {"event": ""}
+        # Before schema 2 a report was not noted, and none was said to be due.
+        old = last["event"] == "closed" and "report" not in last
+        noted = old or last["event"] == "reported"
+        return noted and (self.folder / "report" / "index.html").is_file()
+
+    def reported(self) -> None:
+        """Note that the report was written; that of a run that is not closed is no end of it."""
+        if self.closed() and not self.finished():
+            self.event("reported")
 
     def event(self, name: str, **more: Any) -> None:
         line = {"event": name, "wall": now(), "mono": time.monotonic(), **more}
@@ -201,12 +300,10 @@ class Run:
         document: dict[str, Any] = outcome["record"]
         before = self.latest().get(document["trial"])
         document["attempt"] = before[0] + 1 if before else 1
-        try:
+        with refusing():
             schema.validate_record(document)
-        except schema.SchemaError as error:
-            raise Refused(str(error)) from error
-        again = f"{ATTEMPT}{document['attempt']}" if before else ""
-        final = self.folder / "trials" / f"{document['trial']}{again}"
+        name = schema.attempt_folder(document["trial"], document["attempt"])
+        final = self.folder / "trials" / name
         aside = self.folder / "trials" / f".{final.name}.part"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
@@ -215,14 +312,17 @@ class Run:
             if rows:
                 _write_table(aside / f"{name}.parquet", rows)
         for name in ("stdout", "stderr"):
-            files.write(aside / f"{name}.log", outcome[name].encode())
+            files.write(aside / f"{name}.log", outcome[name].encode(errors="replace"))
         files.write_json(aside / "record.json", document)
         aside.rename(final)
         files.sync_folder(final.parent)
         return document
 
     def close(self) -> dict[str, float]:
-        """Write the totals. `wall_s` leaves out the time between a kill and the resumption."""
+        """Write the totals, and that a report is due.
+
+        `wall_s` leaves out the time between a kill and the resumption.
+        """
         statuses, measured = list(self.statuses().values()), 0.0
         for slot in self.slots():
             measured += max(self._seconds(trial["trial"]) for trial in slot["trials"])
@@ -233,22 +333,26 @@ class Run:
             "measured_s": measured,
         }
         if not self.closed():
-            self.event("closed", **totals)
+            self.event("closed", **totals, report="due")
         return totals
 
     def _seconds(self, trial: str) -> float:
         """From launch to finish of all attempts of a trial."""
-        seconds = 0.0
-        for name in (trial, f"{trial}{ATTEMPT}*"):
-            for path in self.folder.glob(f"trials/{name}/record.json"):
-                clock = json.loads(path.read_text())["clock"]
-                seconds += clock["finished"] - clock["launched"]
-        return seconds
+        last = self.latest().get(trial, (0, self.folder))[0]
+        names = [schema.attempt_folder(trial, number) for number in range(1, last + 1)]
+        folders = [self.folder / "trials" / name for name in names]
+        clocks = [_record(path).clock for path in folders if (path / "record.json").exists()]
+        return sum(clock.finished - clock.launched for clock in clocks)
 
     def wall_seconds(self) -> float:
-        """Seconds from the opening, or each resumption, to its last event, added up."""
+        """Seconds from the opening, or each resumption, to its last event, added up.
+
+        Those of the report do not count.
+        """
         wall, begin, last = 0.0, 0.0, 0.0
         for event in self.journal():
+            if event["event"] == "reported":
+                continue
             if event["event"] in ("opened", "resumed"):
                 wall += last - begin
                 begin = event["mono"]
@@ -279,18 +383,30 @@ class Run:
         begun: dict[str, float] = {}
         seen: dict[str, list[float]] = {}
         for event in self.journal():
+            slot = event.get("slot")
             if event["event"] == "slot_started":
-                begun[event["slot"]] = event["mono"]
-            elif event["event"] == "slot_finished" and event["slot"] in begun:
-                seen.setdefault(cells[event["slot"]], []).append(
-                    event["mono"] - begun[event["slot"]]
-                )
+                begun[str(slot)] = event["mono"]
+            elif event["event"] == "slot_finished" and slot in begun and slot in cells:
+                seen.setdefault(cells[slot], []).append(event["mono"] - begun[slot])
         return seen
+
+
+def check_host(name: str) -> None:
+    """Raise Refused unless a host can be called so."""
+    if not names.is_host(name):
+        raise Refused(names.HOST_RULE, example="node1.example.org", given=repr(name[:200]))
+
+
+def _record(folder: Path) -> schema.Record:
+    """The record in a trial's folder. Raises Refused."""
+    with refusing():
+        return schema.read_record(folder / "record.json")
 
 
 def _cause(folder: Path) -> str:
     """Why a trial failed; '' where it did not."""
-    return str((json.loads((folder / "record.json").read_text())["reason"] or {}).get("cause", ""))
+    reason = _record(folder).reason
+    return reason.cause if reason else ""
 
 
 def _place(slot: dict[str, Any]) -> dict[str, Any]:

@@ -67,18 +67,18 @@ class Synthetic:
         events.append(_event("closed", trials=len(trials), failed=len(self.failed),
                              wall_s=360.0, measured_s=312.0))  # fmt: skip
         dump(folder / "run.json", self._run(folder.name))
-        dump(folder / "plan.json", {"schema": 1, "slots": slots,
+        dump(folder / "plan.json", {"schema": 2, "slots": slots,
                                     "estimate": {"seconds": 300.0, "bytes": 1e6}})  # fmt: skip
         lines = "".join(json.dumps(event) + "\n" for event in events)
         (folder / "journal.jsonl").write_text(lines)
         dump(folder / "hosts" / "node1.json",
-             {"schema": 1, "host": "node1", "captured": "2025-01-01T00:00:00Z",
+             {"schema": 2, "host": "node1", "captured": "2025-01-01T00:00:00Z",
               "values": self.host})  # fmt: skip
         return folder
 
     def _run(self, name: str) -> dict[str, Any]:
         return {
-            "schema": 1, "run": name, "name": self.name,
+            "schema": 2, "run": name, "name": self.name,
             "experiment": {"name": self.name, "title": "What does a container cost?"},
             "experiment_digest": "sha256:" + "e" * 64, "plan_digest": "sha256:" + "f" * 64,
             "seed": self.seed, "testbed": "rehearsal", "hosts": {"node1": {
@@ -106,7 +106,7 @@ class Synthetic:
         }  # fmt: skip
         total = float(sum(phases.values()))
         document = {
-            "schema": 1, "run": folder.parents[1].name, "slot": slot, "trial": folder.name,
+            "schema": 2, "run": folder.parents[1].name, "slot": slot, "trial": folder.name,
             "cell": cell, "repetition": n, "role": "measured", "levels": levels,
             "platform": "/".join(levels[k] for k in ("substrate", "runtime", "network")),
             "hosts": ["node1"], "status": "ok", "reason": None,

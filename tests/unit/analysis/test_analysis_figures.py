@@ -18,9 +18,9 @@ def drawn(folder: Path) -> list[str]:
     return [
         *figures.changes(built.comparisons, ["throughput"], tint),
         *figures.values(built.usable, built.summary, "throughput", tint),
-        *figures.steps(load.steps(built.loaded), built.usable, tint),
+        *figures.steps(built.steps, built.usable, tint),
         *figures.phases(built.usable, built.order),
-        *figures.usage(load.usage(built.loaded), built.usable, tint),
+        *figures.usage(built.usage, built.usable, tint),
     ]
 
 

@@ -57,7 +57,7 @@ def test_steps_are_the_chiefs(tmp_path: Path) -> None:
     path = next((tmp_path / "run").glob("trials/*/steps.parquet"))
     frame = pd.read_parquet(path)
     pd.concat([frame, frame.assign(worker=1, duration_s=99.0)]).to_parquet(path)
-    assert steps(found.loaded)["duration_s"].max() < 99
+    assert steps(found.loaded)[0]["duration_s"].max() < 99
 
 
 def test_a_neighbour_is_shown_with_its_rate(tmp_path: Path) -> None:
