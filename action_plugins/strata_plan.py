@@ -126,7 +126,6 @@ def _what_to_edit() -> str:
 def _host(
     name: str, variables: dict[str, Any], facts: dict[str, Any] | None, kind: str
 ) -> plan.Host:
-    results.check_host(name)
     groups = variables["group_names"]
     runtimes = tuple(runtime for runtime in NETWORKS if runtime in groups)
     if facts is None:

@@ -6,6 +6,7 @@ Exit 0: done. 2: refused, in a sentence. 70: broken. 130: interrupted. 141: nobo
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _said(text: str, status: int) -> int:
-    shown.lines([f"analysis: {text}"], sys.stderr)
+    with contextlib.suppress(OSError):
+        shown.lines([f"analysis: {text}"], sys.stderr)
     return status
 
 

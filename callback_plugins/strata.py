@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ansible.plugins.callback.default import CallbackModule as Default
+
+from analysis.shown import shown
 
 DOCUMENTATION = """
     name: strata
@@ -12,6 +17,7 @@ DOCUMENTATION = """
     short_description: Ansible's default output with Strata's progress
     description:
       - Prints what a task's result holds under C(progress), one line each.
+      - Texts come from hosts, experiments and workloads. Control characters in them are escaped.
       - The tasks of a slot, three for each trial, and the checks of settings are shown only with
         C(-v), or when they fail.
     extends_documentation_fragment:
@@ -21,6 +27,7 @@ DOCUMENTATION = """
 
 QUIET_FILE = "tasks/slot.yml"
 QUIET_ACTION = "validate_argument_spec"
+COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 class CallbackModule(Default):
@@ -29,6 +36,38 @@ class CallbackModule(Default):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "strata"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._painted, self._diff = False, ""
+        # Warnings, errors and what workers say go there, too, past every callback.
+        self._display.display = self._escaping(self._display.display)
+
+    def _escaping(self, display: Callable[..., None]) -> Callable[..., None]:
+        def say(msg: Any, *arguments: Any, **more: Any) -> None:
+            painted = self._painted or msg == self._diff
+            parts = COLOUR.split(str(msg)) if painted else [str(msg)]
+            text = "".join(part if n % 2 else shown(part) for n, part in enumerate(parts))
+            display(text, *arguments, **more)
+
+        return say
+
+    @contextlib.contextmanager
+    def _painting(self) -> Iterator[None]:
+        """What is displayed meanwhile was coloured by Ansible itself."""
+        self._painted = True
+        try:
+            yield
+        finally:
+            self._painted = False
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        with self._painting():
+            super().v2_playbook_on_stats(stats)
+
+    def _get_diff(self, difflist: Any) -> Any:
+        self._diff = super()._get_diff(_escaped(difflist))
+        return self._diff
 
     def _quiet(self, task: Any) -> bool:
         quiet = QUIET_FILE in (task.get_path() or "") or task.action.endswith(QUIET_ACTION)
@@ -48,3 +87,12 @@ class CallbackModule(Default):
             super().v2_runner_on_ok(result)
         for line in lines:
             self._display.display(line)
+
+
+def _escaped(value: Any) -> Any:
+    """All texts in a value."""
+    if isinstance(value, dict):
+        return {key: _escaped(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(part) for part in value]
+    return shown(value) if isinstance(value, str) else value

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from strata import experiment, units
+from strata import experiment, results, units
 from strata.errors import Refused, nearest
 
 from analysis.schema import Reason
@@ -43,7 +43,7 @@ class Run(Closed):
 class Campaign(Closed):
     """The runs in their order; those of one testbed come one after the other."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
     runs: Annotated[list[Run], Field(min_length=1)]
     time_limit: str | int | None = None
     pause: str | int = "30s"  # before a failed playbook is started again, doubled each time
@@ -86,8 +86,9 @@ def load(path: Path, checked: bool = True) -> Campaign:
 
 def _check(found: Campaign) -> None:
     """What the shape alone cannot say."""
-    for run in found.runs:
+    for number, run in enumerate(found.runs):
         _check_run(run)
+        results.check_name(found.results(number))
     for limit in (found.time_limit, found.pause):
         if limit is not None:
             units.seconds(limit)

@@ -50,11 +50,14 @@ def _run(
 def _progress(folder: Path, state: str) -> dict[str, Any]:
     """Trials done and failed, of how many, and the seconds left; nothing known before it opens."""
     try:
-        run = results.Run(folder)
+        return _known(results.Run(folder), state)
     except Refused:
         return {"trials": None, "done": 0, "failed": 0, "left_s": None}
-    slots = run.slots()
-    statuses = run.statuses()
+
+
+def _known(run: results.Run, state: str) -> dict[str, Any]:
+    """Raises Refused when a document cannot be read."""
+    slots, statuses = run.slots(), run.statuses()
     cells = {trial["cell"]: trial["levels"] for slot in slots for trial in slot["trials"]}
     estimates = {cell: planning.slot_seconds(levels, 1) for cell, levels in cells.items()}
     return {

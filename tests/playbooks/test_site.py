@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -71,6 +72,7 @@ def test_the_lab_is_refused_until_it_is_edited() -> None:
         (["-estrata_slice=smok"], ["no slice 'smok'", "did you mean 'smoke'"]),
         (["-estrata_image_kind=zip"], ["rootfs", "zip"]),
         (["-estrata_dataset=/nowhere"], ["there is no such folder", "/data/imagenet"]),
+        (["-estrata_run=../elsewhere"], ["the name of a run is a name", "../elsewhere"]),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_touched(
@@ -171,9 +173,23 @@ class TestDeployed:
         assert "results of another experiment" in done.stdout
         assert fingerprint(tmp_path) == before
 
-    def test_a_newer_results_schema_is_refused(self, deployed: None, tmp_path: Path) -> None:
+    def test_the_report_is_part_of_a_run_and_a_newer_schema_is_refused(
+        self, deployed: None, tmp_path: Path
+    ) -> None:
         where = [f"-estrata_results={tmp_path}", "-estrata_run=mine", "-estrata_slice=native"]
         playbook("site.yml", SPIN, *where)
+        # As a kill right after the last record leaves it.
+        before = fingerprint(tmp_path)
+        journal = tmp_path / "mine" / "journal.jsonl"
+        lines = journal.read_text().splitlines(keepends=True)
+        assert ['"closed"' in lines[-2], '"reported"' in lines[-1]] == [True, True]
+        journal.write_text("".join(lines[:-2]))
+        shutil.rmtree(tmp_path / "mine/report")
+        again = playbook("site.yml", SPIN, *where)
+        assert "what is left is its report" in again.stdout
+        assert (tmp_path / "mine/report/index.html").exists()
+        after = fingerprint(tmp_path)
+        assert {path for path in after if after[path] != before.get(path)} == {str(journal)}
         path = tmp_path / "mine" / "run.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
         done = playbook("site.yml", SPIN, *where, check=False)

@@ -34,6 +34,7 @@ def write(folder: Path, **changes: Any) -> Path:
         ({"runs": [{**RUN, "atempts": 1}]}, "did you mean 'attempts'"),
         ({"runs": []}, "runs: "),
         ({"name": "Two Words"}, "name: "),
+        ({"name": "x" * 65}, "name: "),
         ({"tme_limit": "1d"}, "did you mean 'time_limit'"),
         ({"time_limit": "soon"}, "given: 'soon'"),
     ],

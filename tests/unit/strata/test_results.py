@@ -223,13 +223,13 @@ def test_the_name_of_a_run_is_a_name(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", ".", "a b", "\x1b[2J"])
 def test_the_name_of_a_host_is_a_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(Refused, match="a host's name is a name"):
+    with pytest.raises(Refused, match="a host's name is at most"):
         results.Run.create(tmp_path / "x-1", RUN, PLAN, {name: {}})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_address_is_the_name_of_a_host() -> None:
-    for name in ("node-1.example.org", "fe80::1%eth0", "[::1]", "user@node"):
+    for name in ("node-1.example.org", "fe80::1%eth0", "::1", "n" * 200):
         results.check_host(name)
 
 
