@@ -64,8 +64,9 @@ def test_two_labels_of_one_platform_do_not_differ(tmp_path: Path) -> None:
 
 def test_two_workloads_of_one_run_are_answered_for_apart(tmp_path: Path) -> None:
     """Both have a rate, one in hashes and one in steps; only of the second there is throughput."""
-    spin = [{**cell, "workload": "spin"} for cell in cells(NATIVE, DOCKER)]
     mnist = [{**cell, "workload": "mnist_dnn"} for cell in cells(NATIVE, DOCKER)]
+    spin = [{k: v for k, v in cell.items() if k not in ("model", "batch_size")} for cell in mnist]
+    spin = [{**cell, "workload": "spin", "work": 5} for cell in spin]  # options of its own
     effects = {"docker": Effect(slower=1 / TRUTH)}
     run = Synthetic([*spin, *mnist], effects, factors=["runtime", "workload"])
     folder = run.write(tmp_path / "run")
