@@ -8,8 +8,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from strata import metrics, results, units
 from strata import plan as planning
-from strata import results, units
 from strata.errors import Refused
 from strata.experiment import PLATFORM
 from strata.record import DATASET
@@ -90,7 +90,8 @@ class ActionModule(ActionBase):
         ]
         records = run.store(slot, outcomes)
         silent = [host for host, answer in answers.items() if "outcomes" not in answer]
-        lines = [f"    {_beside(record)}{figure(record)}" for record in records]
+        declared = run.document["workloads"]
+        lines = [f"    {_beside(record)}{figure(record, declared)}" for record in records]
         return {"changed": True, "progress": lines, "silent": silent}
 
     def _close(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -173,16 +174,19 @@ def _beside(record: dict[str, Any]) -> str:
     return "beside it: " if record["role"] == "background" else ""
 
 
-def figure(record: dict[str, Any]) -> str:
-    """The outcome of a trial in a line."""
+def figure(record: dict[str, Any], declared: dict[str, Any]) -> str:
+    """The outcome of a trial in a line; `declared` is the key `workloads` of run.json."""
     if record["status"] != "ok":
         reason = record["reason"] or {}
         message = str(reason.get("message", "")).strip().splitlines() or [""]
         return f"{record['status']}: {reason.get('cause')}: {message[-1][:160]}"
-    metrics = record["metrics"]
-    names = ("throughput", "rate", "run_time", "elapsed")
-    shown = [m for m in names if m in metrics]
-    text = ", ".join(f"{metrics[m]['value']:.4g} {metrics[m]['unit']}" for m in shown)
+    found = record["metrics"]
+    known = declared[record["levels"]["workload"]]["metrics"]
+    shown = [m for m in known if m["headline"] and m["name"] in found]
+    text = ", ".join(
+        f"{m['label'].lower()} {found[m['name']]['value']:.4g} {found[m['name']]['unit']}"
+        for m in shown
+    )
     flags = ", ".join(flag["name"] for flag in record["flags"])
     return f"{text}{f'  [{flags}]' if flags else ''}"
 
@@ -211,9 +215,17 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
         "baseline": plan["baseline"],
         "demonstration": experiment["demonstration"],
         "factors": plan["factors"],
+        "workloads": metrics.declared(_workloads(plan)),
         "left_out": plan["left_out"],
         "confounds": plan["confounds"],
     }
+
+
+def _workloads(plan: dict[str, Any]) -> list[str]:
+    """The workloads of a plan, each once, those that are measured first."""
+    trials = [trial for slot in plan["slots"] for trial in slot["trials"]]
+    trials.sort(key=lambda trial: trial["role"] != "measured")
+    return list(dict.fromkeys(trial["levels"]["workload"] for trial in trials))
 
 
 def _plan(given: dict[str, Any]) -> dict[str, Any]:

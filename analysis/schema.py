@@ -15,10 +15,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from . import names
+from . import names, upgrades
 from .errors import AnalysisError
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 def _asked_is_unknown(document: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +28,10 @@ def _asked_is_unknown(document: dict[str, Any]) -> dict[str, Any]:
 
 
 # From a schema to the next: UPGRADES[n] takes a document of schema n to n + 1.
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _asked_is_unknown}
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: _asked_is_unknown,
+    2: upgrades.declared,
+}
 
 # In the name of a trial's folder: its second attempt, and so on.
 ATTEMPT = ".a"
@@ -63,6 +66,20 @@ class Versioned(Document):
 class Measure(Document):
     value: FiniteFloat
     unit: str
+
+
+class Metric(Document):
+    name: str
+    label: str
+    unit: str
+    better: Literal["higher", "lower", ""]
+    headline: bool
+    combine: str
+
+
+class Workload(Document):
+    items: str | None
+    metrics: list[Metric]
 
 
 class Reason(Document):
@@ -183,6 +200,7 @@ class Run(Versioned):
     baseline: dict[str, Level]
     demonstration: bool
     factors: list[str]
+    workloads: dict[str, Workload]
     left_out: list[LeftOut]
     confounds: list[LeftOut] = []
 

@@ -125,7 +125,17 @@ def options_of(chosen: Levels) -> Levels:
 
 
 def option_names(workload: str) -> list[str]:
-    return [field.name for field in dataclasses.fields(workloads.options(workload))]
+    """The options of `workload`. Raises Refused at one that is called as a factor of Strata is."""
+    names = [field.name for field in dataclasses.fields(workloads.options(workload))]
+    for name in names:
+        if name in (*FACTORS, "workload"):
+            raise Refused(
+                f"an option of a workload has a name that no factor of every workload has: "
+                f"{', '.join(FACTORS)}",
+                given=f"{name} of {workload}",
+                then=f"rename the option in workloads/{workload}",
+            )
+    return names
 
 
 def load(path: Path, slice_name: str = "") -> Experiment:
@@ -139,6 +149,7 @@ def load(path: Path, slice_name: str = "") -> Experiment:
 
 def resolve_options(workload: str, chosen: Levels) -> Levels:
     """All options of `workload` with `chosen` over the defaults. Raises Refused."""
+    option_names(workload)
     try:
         options = workloads.options(workload).parse(chosen)
     except ValueError as error:
@@ -355,8 +366,8 @@ def _check_backgrounds(experiment: Experiment) -> None:
 def _check_distributed(experiment: Experiment) -> None:
     """Only a workload that can is distributed."""
     wanted = [level for level in _stated_levels(experiment, "distribution") if level != "none"]
-    if wanted and not getattr(workloads.workload(experiment.workload), "DISTRIBUTED", False):
-        able = [n for n in workloads.NAMES if getattr(workloads.workload(n), "DISTRIBUTED", False)]
+    if wanted and not workloads.workload(experiment.workload).TOPOLOGY.distributed:
+        able = [n for n in workloads.NAMES if workloads.workload(n).TOPOLOGY.distributed]
         raise Refused(
             f"{experiment.workload} cannot be distributed",
             example=f"workload: {able[0] if able else 'tf_image_classification'}",

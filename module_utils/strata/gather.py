@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+from workloads._declare import Metric
+
 Outcome = dict[str, Any]
 Row = dict[str, Any]
 
@@ -18,38 +20,53 @@ Row = dict[str, Any]
 OVERLAP = 0.95
 # Reasons that follow from another member's.
 SECONDARY = ("peer", "controller_lost")
-# How a cluster's metric follows from its workers'; what is not named here is the chief's.
-OF_WORKERS: dict[str, Callable[[list[float]], float]] = {
-    "elapsed": max,
-    "startup": max,
-    "first_step": max,
-    "run_time": max,
-    "accuracy_max": max,
-    "step_median": statistics.median,
-    "input_share": statistics.mean,
-    "time_delta": statistics.mean,
-    "images_per_cpu_second": statistics.mean,
-    "rate": sum,
-    "local_steps": sum,
+# How a cluster's metric follows from its members', as `workloads._declare.Combine` says; those
+# that follow in another way are the chief's.
+OVER_WORKERS: dict[str, Callable[[list[float]], float]] = {
+    "max": max,
+    "mean": statistics.mean,
+    "median": statistics.median,
+    "sum": sum,
 }
-OF_MEMBERS = ("cpu", "memory_peak")
 
 
-def slot(trials: list[dict[str, Any]], outcomes: list[Outcome]) -> list[Outcome]:
-    """One outcome for each trial of a slot, from those of its members, in the slot's order."""
+def metrics_of_clusters(items: str) -> tuple[Metric, ...]:
+    """What is measured of workers that share their gradients."""
+    return (
+        Metric("exchange", "Exchange in a step", "s", "lower"),
+        Metric("goodput", "Goodput of the link", "bytes/s", "higher"),
+        Metric("bytes_moved", "Bytes on the link in a step", "bytes"),
+        Metric("limit", "What the link allows", f"{items}/s"),
+        Metric("of_limit", "Share of the limit", "1"),
+        Metric("skew", "Skew of the workers' begins", "s"),
+        Metric("straggler", "Slowest worker / median worker", "1"),
+    )
+
+
+def slot(
+    trials: list[dict[str, Any]], outcomes: list[Outcome], declared: dict[str, dict[str, Any]]
+) -> list[Outcome]:
+    """One outcome for each trial of a slot, from those of its members, in the slot's order.
+
+    `declared` is the key `workloads` of run.json.
+    """
     merged = {}
     for asked in trials:
         parts = [o for o in outcomes if o["record"]["trial"] == asked["trial"]]
-        merged[asked["trial"]] = trial(parts)
-    background = [t["trial"] for t in trials if t["role"] == "background"]
+        merged[asked["trial"]] = trial(parts, declared[asked["levels"]["workload"]])
+    background = [t for t in trials if t["role"] == "background"]
     for asked in trials:
         if asked["role"] == "measured" and background:
-            judge(merged[asked["trial"]], merged[background[0]])
+            items = declared[background[0]["levels"]["workload"]]["items"]
+            judge(merged[asked["trial"]], merged[background[0]["trial"]], items)
     return list(merged.values())
 
 
-def trial(parts: list[Outcome]) -> Outcome:
-    """The outcome of one trial from its members'. That of a lone member is the trial's own."""
+def trial(parts: list[Outcome], declared: dict[str, Any]) -> Outcome:
+    """The outcome of one trial from its members'. That of a lone member is the trial's own.
+
+    `declared` is what run.json says of its workload.
+    """
     parts = sorted(parts, key=_rank)
     found = parts[0]["record"]
     members = [{**part["record"].pop("member"), **_about(part["record"])} for part in parts]
@@ -72,7 +89,7 @@ def trial(parts: list[Outcome]) -> Outcome:
     if any(member["status"] != "ok" for member in members):
         found |= {"status": "failed", "reason": cause(members), "metrics": {}}
     else:
-        found["metrics"] = metrics(found, members, rows)
+        found["metrics"] = metrics(found, members, rows, declared)
     return {
         "record": found,
         "steps": "\n".join(json.dumps(row) for member in rows for row in member),
@@ -83,24 +100,36 @@ def trial(parts: list[Outcome]) -> Outcome:
 
 
 def metrics(
-    record: dict[str, Any], members: list[dict[str, Any]], rows: list[list[Row]]
+    record: dict[str, Any],
+    members: list[dict[str, Any]],
+    rows: list[list[Row]],
+    declared: dict[str, Any],
 ) -> dict[str, dict[str, Any]]:
     """The cluster's metrics; `rows` are each member's steps on the chief's clock."""
     pairs = [pair for pair in zip(members, rows, strict=True) if pair[0]["role"] == "worker"]
     workers = [member for member, _ in pairs]
     found = dict(workers[0]["metrics"])
-    for name, combine in OF_WORKERS.items():
-        _put(found, name, combine, workers)
-    for name in OF_MEMBERS:
-        _put(found, name, sum, members)
+    for metric in declared["metrics"]:
+        if metric["combine"] in OVER_WORKERS:
+            _put(found, metric["name"], OVER_WORKERS[metric["combine"]], workers)
+        if metric["combine"] == "total":
+            _put(found, metric["name"], sum, members)
     steps = [[row for row in own if row["phase"] == "measured"] for _, own in pairs]
     if all(steps):
+        _grow(found, declared, throughput(steps))
+        units = {metric["name"]: metric["unit"] for metric in declared["metrics"]}
         values = {**_pace(steps), **_limit(record["levels"], members, steps)}
-        if "flop_per_image" in found:
-            flops = found["flop_per_image"]["value"] * values["throughput"][0]
-            values["flops"] = (flops, "FLOP/s")
-        found |= {name: {"value": value, "unit": unit} for name, (value, unit) in values.items()}
+        found |= {name: {"value": v, "unit": units[name]} for name, v in values.items()}
     return found
+
+
+def _grow(found: dict[str, dict[str, Any]], declared: dict[str, Any], whole: float) -> None:
+    """Raise what grows with the throughput from the chief's own to that of all workers."""
+    own = found.get("throughput", {}).get("value")
+    for metric in declared["metrics"]:
+        name = metric["name"]
+        if own and metric["combine"] == "throughput" and name in found:
+            found[name] = {**found[name], "value": found[name]["value"] * whole / own}
 
 
 def _put(
@@ -120,22 +149,26 @@ def window(rows: list[Row]) -> tuple[float, float]:
     return min(row["mono"] for row in rows), max(row["mono"] + row["duration_s"] for row in rows)
 
 
-def _pace(steps: list[list[Row]]) -> dict[str, tuple[float, str]]:
-    """Images of all workers over the time from the first begin to the last end; who was late."""
+def throughput(steps: list[list[Row]]) -> float:
+    """Items of all workers over the time from the first begin to the last end (1/s)."""
     windows = [window(rows) for rows in steps]
-    begins, ends = [begin for begin, _ in windows], [end for _, end in windows]
-    images = sum(row["images"] for rows in steps for row in rows)
+    items = sum(row["items"] for rows in steps for row in rows)
+    return float(items / (max(end for _, end in windows) - min(begin for begin, _ in windows)))
+
+
+def _pace(steps: list[list[Row]]) -> dict[str, float]:
+    """How far apart the workers began (s), and how much slower the slowest is."""
+    begins = [begin for begin, _ in map(window, steps)]
     medians = [statistics.median(row["duration_s"] for row in rows) for rows in steps]
     return {
-        "throughput": (images / (max(ends) - min(begins)), "images/s"),
-        "skew": (max(begins) - min(begins), "s"),
-        "straggler": (max(medians) / statistics.median(medians), "1"),
+        "skew": max(begins) - min(begins),
+        "straggler": max(medians) / statistics.median(medians),
     }
 
 
 def _limit(
     levels: dict[str, Any], members: list[dict[str, Any]], steps: list[list[Row]]
-) -> dict[str, tuple[float, str]]:
+) -> dict[str, float]:
     """What one worker's computing and the bytes on the link allow, and how close it came."""
     chief = members[0]["cluster"]
     busiest = link(levels, members, chief.get("paths") or {}, chief.get("bytes_per_step") or 0)
@@ -148,14 +181,13 @@ def _limit(
         for rows in steps
     ]
     least = max(alone) + moved / goodput
-    images = sum(statistics.mean(row["images"] for row in rows) for rows in steps)
-    limit = images / least
+    limit = sum(statistics.mean(row["items"] for row in rows) for rows in steps) / least
     return {
-        "goodput": (goodput, "bytes/s"),
-        "bytes_moved": (moved, "bytes"),
-        "exchange": (statistics.median(exchanges), "s"),
-        "limit": (limit, "images/s"),
-        "of_limit": (_pace(steps)["throughput"][0] / limit, "1"),
+        "goodput": goodput,
+        "bytes_moved": moved,
+        "exchange": statistics.median(exchanges),
+        "limit": limit,
+        "of_limit": throughput(steps) / limit,
     }
 
 
@@ -203,8 +235,11 @@ def cause(members: list[dict[str, Any]]) -> dict[str, str]:
     }
 
 
-def judge(measured: Outcome, background: Outcome) -> None:
-    """Say in the record what ran beside the trial; void where it did not run all the time."""
+def judge(measured: Outcome, background: Outcome, items: str | None) -> None:
+    """Say in the record what ran beside the trial; void where it did not run all the time.
+
+    `items` is the unit of those in the steps of the background job.
+    """
     record, other = measured["record"], background["record"]
     begin, end, rows = 0.0, 0.0, [r for r in _rows(measured, 0.0) if r["phase"] == "measured"]
     if rows:
@@ -213,15 +248,12 @@ def judge(measured: Outcome, background: Outcome) -> None:
     shares = [_inside(row, begin, end) for row in beside]
     covered = sum(share * row["duration_s"] for share, row in zip(shares, beside, strict=True))
     overlap = covered / (end - begin) if rows else 0.0
-    images = any(row["images"] for row in beside)
-    done = sum(
-        share * (row["images"] if images else 1) for share, row in zip(shares, beside, strict=True)
-    )
+    done = sum(share * row["items"] for share, row in zip(shares, beside, strict=True))
     rate = done / (end - begin) if rows else 0.0
     record["beside"] = {
         "trial": other["trial"],
         "overlap": overlap,
-        "rate": {"value": rate, "unit": "images/s" if images else "steps/s"},
+        "rate": {"value": rate, "unit": f"{items}/s"},
     }
     if record["status"] == "ok" and overlap < OVERLAP:
         record["status"] = "void"

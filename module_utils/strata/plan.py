@@ -23,9 +23,6 @@ __all__ = ["Host", "Plan", "Slot", "Trial", "make", "slot_seconds", "substrate_o
 # What a trial needs on the controller's disk beside its steps: record, usage, logs.
 RECORD_BYTES = 256 * 1024
 STEP_BYTES = 120
-# Less than this and TensorFlow does not train a full-size model (AlexNet, batch 32: 1.6 GiB). A
-# workload that needs less says so.
-MEMORY_FLOOR = 2 * 2**30
 # From the launch of a background job to its first measured step.
 BACKGROUND_START_S = 30.0
 # Launching a module, settling, writing the record.
@@ -243,7 +240,7 @@ def _check_memory(slots: list[Slot], hosts: list[Host]) -> None:
 
 def _memory(trial: Trial, host: str) -> int:
     """Bytes that the members of a trial need on one host."""
-    floor = getattr(workloads.workload(str(trial.levels["workload"])), "MEMORY", MEMORY_FLOOR)
+    floor = workloads.workload(str(trial.levels["workload"])).MEMORY
     here = [member for member in trial.members if member["host"] == host]
     return len(here) * int(str(trial.levels["memory"] or floor))
 

@@ -11,9 +11,33 @@ from typing import Any
 
 from .runtimes import Counters
 
-SCHEMA = 2
+SCHEMA = 3
 # What is said of a dataset, here and in run.json.
 DATASET = ("name", "digest", "origin", "asked")
+# What is measured of every trial, in the order of the page. The keys are those of
+# `workloads._declare.Metric`, which hosts do not have.
+METRICS: tuple[dict[str, Any], ...] = (
+    {
+        **{"name": "elapsed", "label": "Elapsed", "unit": "s", "better": "lower"},
+        **{"headline": True, "combine": "max"},
+    },
+    {
+        **{"name": "startup", "label": "Startup", "unit": "s", "better": "lower"},
+        **{"headline": True, "combine": "max"},
+    },
+    {
+        **{"name": "first_step", "label": "First step", "unit": "s", "better": "lower"},
+        **{"combine": "max"},
+    },
+    {
+        **{"name": "cpu", "label": "CPU time", "unit": "s", "better": "lower"},
+        **{"combine": "total"},
+    },
+    {
+        **{"name": "memory_peak", "label": "Peak memory", "unit": "bytes", "better": "lower"},
+        **{"combine": "total"},
+    },
+)
 # A share of the CPU time of the trial that a hypervisor may take before the trial is doubted.
 STEAL_SHARE = 0.02
 OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload
@@ -192,14 +216,15 @@ def metrics(
 ) -> dict[str, dict[str, Any]]:
     """Every scalar of the workload, and what the host measured."""
     elapsed = clock["finished"] - clock["launched"] - probe_seconds(result.get("marks", {}))
-    measured: dict[str, tuple[float | None, str]] = {
-        "elapsed": (elapsed, "s"),
-        "startup": (found.get("startup"), "s"),
-        "first_step": (found.get("first_step"), "s"),
-        "cpu": (used.cpu, "s"),
-        "memory_peak": (used.memory_peak, "bytes"),
+    measured: dict[str, float | None] = {
+        "elapsed": elapsed,
+        "startup": found.get("startup"),
+        "first_step": found.get("first_step"),
+        "cpu": used.cpu,
+        "memory_peak": used.memory_peak,
     }
-    host = {k: {"value": v, "unit": unit} for k, (v, unit) in measured.items() if v is not None}
+    units = {metric["name"]: metric["unit"] for metric in METRICS}
+    host = {k: {"value": v, "unit": units[k]} for k, v in measured.items() if v is not None}
     return {**result.get("scalars", {}), **host}
 
 

@@ -275,7 +275,11 @@ class Run:
 
     def store(self, slot: dict[str, Any], outcomes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Keep the outcomes of one slot's members, as one record for each trial; the records."""
-        whole = gather.slot(slot["trials"], [*outcomes, *self._lost(slot, outcomes)])
+        whole = gather.slot(
+            slot["trials"],
+            [*outcomes, *self._lost(slot, outcomes)],
+            self.document["workloads"],
+        )
         records = [self._store_trial(outcome) for outcome in whole]
         statuses = {record["trial"]: record["status"] for record in records}
         self.event("slot_finished", slot=slot["slot"], trials=statuses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 import yaml
 from strata import experiment
 from strata.errors import Refused
+
+import workloads
 
 GOOD: dict[str, Any] = {
     "name": "good",
@@ -76,6 +79,21 @@ def test_bad_ones_are_refused(tmp_path: Path, changes: dict[str, Any], words: li
         load(tmp_path, **changes)
     for word in words:
         assert word in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["memory", "workload"])
+def test_an_option_with_the_name_of_a_factor_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spin = workloads.workload("spin")
+    toy = dataclasses.make_dataclass(
+        "Options", [(name, int, 1)], bases=(spin.Options,), frozen=True
+    )
+    monkeypatch.setattr(spin, "Options", toy)
+    with pytest.raises(Refused, match=f"{name} of spin"):
+        load(tmp_path, workload="spin", factors={"runtime": ["native"]}, options={})
+    with pytest.raises(Refused, match=f"{name} of spin"):
+        experiment.resolve_options("spin", {})
 
 
 def test_a_missing_file_names_its_neighbour(tmp_path: Path) -> None:

@@ -6,16 +6,18 @@ import json
 from typing import Any
 
 import pytest
-from strata import gather
+from strata import gather, metrics
 
-LEVELS = {"distribution": "ring", "workers": 2, "servers": 0}
+WORKLOAD = "tf_image_classification"
+LEVELS = {"distribution": "ring", "workers": 2, "servers": 0, "workload": WORKLOAD}
+DECLARED = metrics.declared([WORKLOAD])
 
 
 def steps(begin: float, count: int, seconds: float, exchange: float = 0.0) -> str:
     rows = [
         {
             **{"phase": "measured", "mono": begin + n * seconds, "duration_s": seconds},
-            **{"images": 8, "exchange_s": exchange, "worker": 0, "step": n + 1},
+            **{"items": 8, "exchange_s": exchange, "worker": 0, "step": n + 1},
         }
         for n in range(count)
     ]
@@ -27,6 +29,10 @@ def part(role: str, index: int, host: str, text: str = "", **more: Any) -> dict[
         "elapsed": {"value": 10.0 + index, "unit": "s"},
         "cpu": {"value": 3.0, "unit": "s"},
         "throughput": {"value": 99.0, "unit": "images/s"},
+        "flops": {"value": 990.0, "unit": "FLOP/s"},
+        "step_median": {"value": 2.0 + index, "unit": "s"},
+        "parameters": {"value": 7.0 + index, "unit": "1"},
+        "unheard_of": {"value": 5.0 + index, "unit": "1"},
     }
     record = {
         **{"trial": "c-r1", "role": "measured", "levels": LEVELS, "status": "ok", "reason": None},
@@ -44,7 +50,7 @@ def part(role: str, index: int, host: str, text: str = "", **more: Any) -> dict[
 
 def test_a_lone_trial_is_what_its_member_left() -> None:
     alone = part("worker", 0, "n1", steps(0, 2, 1.0))
-    found = gather.trial([alone])
+    found = gather.trial([alone], DECLARED[WORKLOAD])
     assert found["record"]["metrics"]["throughput"]["value"] == 99.0
     assert "member" not in found["record"]
     assert found["usage"] == [{"mono": 1.0, "host": "n1"}]
@@ -61,11 +67,15 @@ def test_the_figures_of_a_cluster_are_on_the_clock_of_the_chief() -> None:
         ),
         part("worker", 0, "n1", steps(0.0, 10, 1.25, 0.5), cluster={**told, "clock_offset_s": 0.0}),
     ]  # fmt: skip
-    found = gather.trial(parts)
+    found = gather.trial(parts, DECLARED[WORKLOAD])
     values = {name: metric["value"] for name, metric in found["record"]["metrics"].items()}
     assert values["throughput"] == pytest.approx(160 / 13.0)
     assert (values["skew"], values["straggler"]) == (0.5, 1.0)
     assert (values["elapsed"], values["cpu"]) == (11.0, 6.0)
+    assert (values["step_median"], values["parameters"], values["unheard_of"]) == (2.5, 7.0, 5.0)
+    assert values["flops"] == pytest.approx(10 * values["throughput"])
+    units = {name: metric["unit"] for name, metric in found["record"]["metrics"].items()}
+    assert (units["limit"], units["skew"], units["goodput"]) == ("images/s", "s", "bytes/s")
     # 0.75 s of computing and 2 (n - 1) / n x 40 bytes at 80 bytes/s.
     assert values["limit"] == pytest.approx(16 / (0.75 + 40 / 80))
     assert values["of_limit"] == pytest.approx(values["throughput"] / values["limit"])
@@ -139,7 +149,7 @@ def test_the_reason_is_that_of_the_member_that_failed_of_itself() -> None:
         part("worker", 1, "n2", **failed("memory", "too much")),
         part("server", 0, "n1", **failed("peer", "worker 1 went away")),
     ]
-    found = gather.trial(parts)["record"]
+    found = gather.trial(parts, DECLARED[WORKLOAD])["record"]
     assert found["status"] == "failed" and found["metrics"] == {}
     assert found["reason"] == {"cause": "memory", "message": "too much\n(worker 1 on n2)"}
 
@@ -149,10 +159,11 @@ def slot_of(beside: str, **more: Any) -> dict[str, Any]:
     background = part("worker", 0, "n1", beside, **more)
     background["record"] |= {"trial": "c-r1-beside", "role": "background"}
     trials = [
-        {"trial": "c-r1", "role": "measured"},
-        {"trial": "c-r1-beside", "role": "background"},
+        {"trial": "c-r1", "role": "measured", "levels": LEVELS},
+        {"trial": "c-r1-beside", "role": "background", "levels": {"workload": "spin"}},
     ]
-    found = gather.slot(trials, [background, measured])
+    declared = metrics.declared([WORKLOAD, "spin"])
+    found = gather.slot(trials, [background, measured], declared)
     assert [outcome["record"]["role"] for outcome in found] == ["measured", "background"]
     record: dict[str, Any] = found[0]["record"]
     return record
@@ -162,7 +173,7 @@ def test_a_neighbour_that_ran_all_the_time_stands_in_the_record() -> None:
     record = slot_of(steps(90, 60, 0.5))
     assert (record["status"], record["beside"]["trial"]) == ("ok", "c-r1-beside")
     assert record["beside"]["overlap"] == pytest.approx(1.0)
-    assert record["beside"]["rate"] == {"value": pytest.approx(16.0), "unit": "images/s"}
+    assert record["beside"]["rate"] == {"value": pytest.approx(16.0), "unit": "hashes/s"}
 
 
 @pytest.mark.parametrize(("count", "status"), [(39, "ok"), (38, "void"), (0, "void")])

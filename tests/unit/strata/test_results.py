@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import files, members, results, units
+from strata import files, members, metrics, results, units
 from strata.errors import Refused
 
 from action_plugins.strata_results import ActionModule
@@ -38,6 +38,7 @@ RUN = {
     **{"plan_digest": "p", "testbed": "local", "hosts": {"here": {"substrate": "vm"}}},
     **{"image": {"kind": "rootfs", "digest": "d"}, "dataset": None, "baseline": {}, "factors": []},
     **{"strata": {"version": "0", "commit": "c"}, "demonstration": False, "left_out": []},
+    "workloads": metrics.declared(["spin"]),
 }
 
 

@@ -73,7 +73,7 @@ class Fake:
 
 def step(number: int, phase: str) -> str:
     times = {"input_s": 0.25, "compute_s": 0.75, "duration_s": 1.0}
-    rest = {"step": number, "phase": phase, "images": 8, "loss": 1.0, "mono": float(number)}
+    rest = {"step": number, "phase": phase, "items": 8, "loss": 1.0, "mono": float(number)}
     return json.dumps({**rest, **times})
 
 

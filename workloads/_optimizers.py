@@ -10,14 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from workloads.tf_image_classification.options import Options
-
 MOMENTUM = 0.9
-
-
-def build(options: Options) -> Any:
-    """The optimizer of the options."""
-    return make(options.optimizer, options.learning_rate)
 
 
 def make(kind: str, rate: float) -> Any:
