@@ -42,7 +42,7 @@ METRICS: tuple[dict[str, Any], ...] = (
 STEAL_SHARE = 0.02
 OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload
 # What every step has beside its phase, each a number.
-STEP_NUMBERS = ("mono", "images", "duration_s", "input_s", "compute_s")
+STEP_NUMBERS = ("mono", "items", "duration_s", "input_s", "compute_s")
 # What of a record the controller already knew when it ordered the trial.
 ORDERED = ("run", "slot", "trial", "cell", "repetition", "role", "levels", "hosts")
 
