@@ -70,7 +70,13 @@ class ActionModule(ActionBase):
             if preflight.stale_lease(name, answers, me, wait=True)
         ]
         identity = digest([asked.identity, made.identity, _source(given["image"]).key, data])
-        chosen = results.choose(results_dir, asked.name, identity, given.get("run") or "")
+        wanted = given.get("run") or ""
+        if wanted:
+            results.check_name(wanted)
+        # On paper a plan may have other cells than the hosts' answers give it: it is no run's yet.
+        chosen = results.Choice(wanted, False, [])
+        if facts:
+            chosen = results.choose(results_dir, asked.name, identity, wanted)
         left = results.Run(results_dir / chosen.name).pending() if chosen.there else made.slots
         return {
             "plan": {
@@ -188,7 +194,7 @@ def _controller(
     if answers is None:
         raise Refused(
             "the controller takes part in every run: it builds, and keeps the records",
-            example="--limit node1,localhost",
+            example=f"--limit {context.CLIARGS['subset']},localhost",
             given=f"--limit {context.CLIARGS['subset']}",
             then="add localhost to the limit",
         )

@@ -128,9 +128,22 @@ class ActionModule(ActionBase):
 
 def _run(folder: Path, given: dict[str, Any]) -> results.Run:
     """The run in the folder, which is that of the plan. Raises Refused."""
+    _check_there(folder)
     run = results.Run(folder)
     run.check_plan(given["plan"]["experiment"]["name"], given["plan"]["digest"])
     return run
+
+
+def _check_there(folder: Path) -> None:
+    """Raise Refused where the run to be looked at is not there: nothing was run by this command."""
+    if not folder.exists():
+        there = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
+        raise Refused(
+            f"there is no run {folder.name} yet",
+            example=f"-e strata_run={there[-1]}" if there else "",
+            given=f"{folder.parent} holds {', '.join(there[-5:]) or 'none'}",
+            then="name a run that is there with -e strata_run=NAME, or run the plan first",
+        )
 
 
 def name(levels: dict[str, Any], run: dict[str, Any]) -> str:

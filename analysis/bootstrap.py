@@ -13,6 +13,7 @@ mean in at most 7 of 8 cases.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -45,7 +46,11 @@ class Scale:
     back: Callable[[float], float]
 
 
-LOGARITHM = Scale(np.log, math.exp)
+def _exponential(value: float) -> float:
+    return math.inf if value > math.log(sys.float_info.max) else math.exp(value)
+
+
+LOGARITHM = Scale(np.log, _exponential)
 LINEAR = Scale(lambda values: values, float)
 
 

@@ -107,12 +107,12 @@ def _refusal(error: ValidationError, where: str) -> Refused:
 
 
 def _check_run(run: Run) -> None:
-    if not (REPO / run.testbed).exists():
+    if not _is_there(REPO / run.testbed):
         known = sorted(str(p.relative_to(REPO)) for p in (REPO / "inventories").iterdir())
         raise Refused(
             "a testbed is an inventory",
             example="testbed: inventories/lab",
-            given=f"testbed: {run.testbed}",
+            given=f"testbed: {run.testbed[:200]}",
             then=nearest(run.testbed, known),
         )
     experiment.load(experiment_file(run.experiment), run.slice)
@@ -135,6 +135,13 @@ def _check_run(run: Run) -> None:
             )
     if run.time_limit is not None:
         units.seconds(run.time_limit)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # no file can be called so, or nobody may look
+        return False
 
 
 def experiment_file(name: str) -> Path:

@@ -116,7 +116,9 @@ def empty(module: AnsibleModule, folder: Folder, keep: list[str]) -> None:
     module.exit_json(
         changed=before != after,
         left=foreign,
-        progress=[f"{path!r} is not Strata's, and stays" for path in foreign],
+        progress=[
+            f"{path!r} is not Strata's, and stays" for path in foreign if not module.check_mode
+        ],
         diff={"before": before, "after": after},
     )
 

@@ -123,7 +123,7 @@ class Builder:
     def build(self) -> Built:
         """Build what is missing. Raises Refused when a tool or a download fails.
 
-        So it does for a cache that is not Strata's: images of earlier sources in it are removed.
+        So it does for a cache that is not Strata's.
         """
         owned.Folder(self.cache, "cache").claim()
         before = os.umask(UMASK)
@@ -156,8 +156,11 @@ class Builder:
         uses.note([str(self.path), str(self.base)], holder)
 
     def superfluous(self) -> list[Path]:
-        """Images and bases of earlier sources that no run uses, and what was left half made."""
-        if not self.folder.is_dir():
+        """Images and bases of earlier sources that no run uses, and what was left half made.
+
+        Raises Refused for a cache that is not Strata's.
+        """
+        if not owned.Folder(self.cache, "cache").is_ours() or not self.folder.is_dir():
             return []
         kept = {str(self.path), str(self.base), *uses.living()}
         made = [path for path in sorted(self.folder.iterdir()) if MADE.fullmatch(path.name)]

@@ -147,11 +147,13 @@ class Folder:
 
     def _check_path(self) -> None:
         if not self.path.is_absolute() or ".." in self.path.parts:
-            raise self._refused(repr(str(self.path)), "is given by its whole path, without '..'")
+            raise self._refused(
+                repr(str(self.path)), "must be given by its whole path, without '..'"
+            )
         if self.path.is_symlink():
             raise self._refused(
                 f"{self.path} is a link to {str(self.path.readlink())!r}",
-                "is a folder, and no link",
+                "must be a folder, and no link",
             )
 
     def _check_marker(self, marker: dict[str, Any]) -> None:
@@ -166,7 +168,7 @@ class Folder:
         if self.kind == "state" and owner != os.geteuid():
             raise self._refused(
                 f"{self.path} belongs to user {owner}, the modules run as {os.geteuid()}",
-                "belongs to the account that runs the modules",
+                "must belong to the account that runs the modules",
             )
 
     def _check_writable(self, path: Path) -> None:
@@ -175,7 +177,7 @@ class Folder:
 
     def _refused(self, given: str, rule: str = "") -> Refused:
         setting = SETTINGS[self.kind]
-        rule = rule or "is one that is not there yet, is empty, or is Strata's already"
+        rule = rule or "must be a new folder, an empty one, or one that is Strata's already"
         return Refused(
             f"Strata's {NOUNS[self.kind]} {rule}",
             example=f"{setting}=/srv/bigdisk/strata",

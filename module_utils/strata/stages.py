@@ -40,3 +40,16 @@ def asked(tags: Collection[str], skipped: Collection[str]) -> list[str]:
     named = {stage for stage in STANDS_ON if everything or stage in tags}
     brought = {stage for name in named for stage in STANDS_ON[name]}
     return [stage for stage in STANDS_ON if stage in (named | brought) - set(skipped)]
+
+
+def check_begin(start: str | None, skipped: Collection[str]) -> None:
+    """Raises Refused where the checks would be passed over; `start` is --start-at-task."""
+    given = [f"--start-at-task '{start}'"] if start else []
+    given += ["--skip-tags always"] if "always" in skipped else []
+    if given:
+        raise Refused(
+            "every command begins at its beginning, which checks, plans and takes the leases",
+            example="--tags run",
+            given=" ".join(given),
+            then="leave it out: what is done already takes seconds, and a run is resumed",
+        )

@@ -78,9 +78,9 @@ def test_the_lab_is_refused_until_it_is_edited() -> None:
         (["-estrata_image_kind=zip"], ["rootfs", "zip"]),
         (["-estrata_dataset=/nowhere"], ["there is no such folder", "/data/imagenet"]),
         (["-estrata_run=../elsewhere"], ["the name of a run is a name", "../elsewhere"]),
-        (["-estrata_state_dir=/"], ["localhost: Strata's state folder is", "given: / holds "]),
-        (["-estrata_state_dir=state"], ["is given by its whole path", "given: 'state'"]),
-        (["-estrata_cache=/etc"], ["Strata's cache is one that", "example: strata_cache=/srv"]),
+        (["-estrata_state_dir=/"], ["localhost: Strata's state folder must", "given: / holds "]),
+        (["-estrata_state_dir=state"], ["must be given by its whole path", "given: 'state'"]),
+        (["-estrata_cache=/etc"], ["Strata's cache must be", "example: strata_cache=/srv"]),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_touched(
@@ -146,6 +146,14 @@ def test_bad_experiments_are_refused_before_anything_is_touched(
     assert words in done.stdout, done.stdout
     assert changed(done.stdout) == 0
     assert not results.exists()
+
+
+def test_an_inventory_in_which_a_key_stands_twice_is_refused(tmp_path: Path) -> None:
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("native: {hosts: {a: }}\nnative: {hosts: {b: }}\n")
+    done = ansible("playbooks/preflight.yml", "-i", str(inventory))
+    assert done.returncode != 0
+    assert "Found duplicate mapping key 'native'" in done.stderr
 
 
 def test_an_inventory_without_a_needed_group_is_refused(tmp_path: Path) -> None:

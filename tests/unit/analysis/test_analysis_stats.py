@@ -295,3 +295,8 @@ def test_the_frame_that_is_given_stays_as_it_was(tmp_path: Path) -> None:
     stats.summarise(frame, NAMES, seed=1)
     stats.overall(frame, NAMES, seed=1)
     pd.testing.assert_frame_equal(frame, before)
+
+
+def test_a_limit_beyond_all_numbers_is_infinite() -> None:
+    found = contrast([(np.array([1e308, 1.0, 1.0, 1.0]), 1.0)], LOGARITHM, 1)
+    assert found.point == pytest.approx(2.5e307) and found.high == math.inf

@@ -143,3 +143,13 @@ def test_a_virtual_environment_has_the_workloads_of_its_checkout(tmp_path: Path)
     for name, built in zip(("one", "two"), found, strict=True):
         assert (Path(built.path) / "strata/workloads/w.py").read_text() == name
         assert image.held("venv", built.digest, tmp_path, built.path)["rootfs"] == built.path
+
+
+def test_what_lies_in_a_folder_that_is_not_stratas_is_no_image(tmp_path: Path) -> None:
+    mine = tmp_path / "cache/images/0123456789ab"
+    mine.mkdir(parents=True)
+    small = Small(source(tmp_path), tmp_path / "cache")
+    for act in (small.superfluous, small.build):
+        with pytest.raises(Refused, match="Strata's cache must be a new folder"):
+            act()
+    assert [path.name for path in mine.parent.iterdir()] == [mine.name]

@@ -63,7 +63,11 @@ def test_no_other_folder_becomes_stratas(path: str, words: str) -> None:
     with pytest.raises(Refused) as refused:
         folder.claim()
     assert words in str(refused.value)
-    for part in ("Strata's state folder is", "example: strata_state_dir=/", "\nnext: name a new"):
+    for part in (
+        "Strata's state folder must ",
+        "example: strata_state_dir=/",
+        "\nnext: name a new",
+    ):
         assert part in str(refused.value)
     if path != "/proc/nobody":  # that it cannot be made is seen when it is made
         said = folder.told()
@@ -138,7 +142,7 @@ def test_what_is_in_a_folder_decides(tmp_path: Path, fill: object, words: str) -
 def test_a_link_is_refused_whatever_it_leads_to(state: Folder, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(state.path)
-    with pytest.raises(Refused, match="is a folder, and no link"):
+    with pytest.raises(Refused, match="must be a folder, and no link"):
         Folder(link, "state").remove()
     assert (state.path / "images/0123/file").exists()
 
@@ -147,7 +151,7 @@ def test_a_link_is_refused_whatever_it_leads_to(state: Folder, tmp_path: Path) -
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: another account's folder")
 def test_a_state_folder_of_another_account_is_refused(state: Folder, tmp_path: Path) -> None:
     os.chown(state.path, 1234, 1234)
-    with pytest.raises(Refused, match="belongs to the account") as refused:
+    with pytest.raises(Refused, match="must belong to the account") as refused:
         state.is_ours()
     assert "belongs to user 1234, the modules run as 0" in str(refused.value)
     cache = Folder(tmp_path / "cache", "cache")

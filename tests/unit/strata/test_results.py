@@ -237,7 +237,7 @@ def asked(digest: str) -> dict[str, Any]:
     plan = {
         **{"run": "x-1", "digest": digest, "experiment": {"name": "x", "seed": 1}, **PLAN},
         **{"experiment_digest": "e", "hosts": RUN["hosts"], "baseline": {}, "factors": []},
-        **{"left_out": []},
+        **{"left_out": [], "confounds": []},
     }
     rest = {"image": RUN["image"], "dataset": {}, "testbed": "local", "hosts": {}}
     plan["experiment"]["demonstration"] = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from strata import settings
 from strata.errors import Refused
 
@@ -31,3 +32,10 @@ def test_what_may_be_anybodys_is_let_be() -> None:
 def test_every_prefix_is_a_roles() -> None:
     roles = {path.name for path in settings.ROLES.iterdir()}
     assert {prefix.rstrip("_") for prefix in settings.OURS} <= roles
+
+
+@pytest.mark.parametrize("name", ["preflight", "rehearse", "teardown"])
+def test_a_playbook_asks_before_anything_else(name: str) -> None:
+    """Later, what plays have registered would be taken for a user's."""
+    plays = yaml.safe_load((settings.ROLES.parent / f"playbooks/{name}.yml").read_text())
+    assert "strata_settings" in plays[0]["tasks"][0]

@@ -55,3 +55,11 @@ def test_what_is_no_sound_command_is_refused(
     with pytest.raises(Refused) as refused:
         stages.asked(tags, skipped)
     assert words in str(refused.value)
+
+
+def test_nothing_begins_in_the_middle() -> None:
+    stages.check_begin(None, ["report"])
+    with pytest.raises(Refused, match="--start-at-task 'Run it'"):
+        stages.check_begin("Run it", [])
+    with pytest.raises(Refused, match="--skip-tags always"):
+        stages.check_begin(None, ["always"])

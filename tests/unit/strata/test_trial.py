@@ -278,7 +278,7 @@ def test_folders_of_another_program_are_not_trials(run: Any, tmp_path: Path) -> 
     (tmp_path / MARKER).unlink()
     mine = tmp_path / "trials" / "of-my-thesis"
     mine.mkdir(parents=True)
-    with pytest.raises(Refused, match="Strata's state folder is one that is"):
+    with pytest.raises(Refused, match="Strata's state folder must be"):
         run({"ended": Ended(0)})
     assert mine.exists()
 
