@@ -91,19 +91,16 @@ def test_clean_says_which_other_folder_a_run_has_used(
     run_module("strata_image", {"state_dir": str(used), "kind": "venv", "digest": "0" * 64})
     found = run_module("strata_host", {"state_dir": str(state)})
     assert found["state_dir"] == {"ours": True, "refused": {}, "elsewhere": [str(used)]}
-    for path in (state, tmp_path / "nowhere"):
-        done = run_module("strata_clean", {"state_dir": str(path)}, alone=True)
-        assert done["elsewhere"] == [str(used)]
-        assert f"-e strata_state_dir={used}" in done["progress"][0]
-    assert not run_module("strata_clean", {"state_dir": str(used)}, alone=True)["elsewhere"]
-    assert not used.exists()
+    done = run_module("strata_clean", {"state_dir": str(state)}, alone=True)
+    assert done["elsewhere"] == [str(used)]
+    assert f"-e strata_state_dir={used}" in done["progress"][0]
+    assert used.exists()
 
 
 def test_a_cache_is_claimed_and_emptied_by_name(run_module: RunModule, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     asked = {"path": str(cache), "kind": "cache"}
     gone = {**asked, "state": "absent", "keep": ["rehearsal"]}
-    assert run_module("strata_folder", asked, check=True)["changed"] and not cache.exists()
     assert run_module("strata_folder", asked)["changed"]
     assert not run_module("strata_folder", asked)["changed"]
     for name in ("images", "wheels", "rehearsal", "thesis"):
@@ -116,7 +113,6 @@ def test_a_cache_is_claimed_and_emptied_by_name(run_module: RunModule, tmp_path:
     assert (done["changed"], done["left"]) == (True, [str(cache / "thesis")])
     assert {path.name for path in cache.iterdir()} == {MARKER, "rehearsal", "thesis"}
     assert not run_module("strata_folder", gone)["changed"]
-    assert run_module("strata_folder", {**asked, "kind": "state"})["failed"]
 
 
 def test_disks_that_are_not_of_a_lab_are_left_alone(run_module: RunModule, tmp_path: Path) -> None:
