@@ -9,11 +9,14 @@ from typing import Any
 from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import experiment, lease, owned, plan, preflight, results, stages, units
-from strata.build import Source
+from strata import units
 from strata.errors import Refused
+from strata.host import lease, owned
 from strata.identity import digest
-from strata.runtimes import NETWORKS
+from strata.image.build import Source
+from strata.networks import NETWORKS
+
+from controller import experiment, plan, preflight, results, stages
 
 # In an inventory: what to do when it has no host.
 NEXT = "# next: "

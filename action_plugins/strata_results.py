@@ -8,13 +8,14 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import metrics, results, units
-from strata import plan as planning
+from strata import units
 from strata.errors import Refused
-from strata.experiment import PLATFORM
-from strata.record import DATASET
+from strata.trial.record import DATASET
 
 from analysis.errors import AnalysisError
+from controller import metrics, results
+from controller import plan as planning
+from controller.experiment import PLATFORM
 
 
 class ActionModule(ActionBase):

@@ -54,7 +54,7 @@ def _level_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
 
 def _host_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
     # Imported here: only a comparison of runs needs the library behind the modules.
-    from strata.fingerprint import field  # noqa: PLC0415
+    from strata.host.fingerprint import field  # noqa: PLC0415
 
     keys = sorted({k for run in (left, right) for values in run.hosts.values() for k in values})
     rows = []

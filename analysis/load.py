@@ -13,10 +13,12 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from pyarrow import ArrowException
 
-from . import schema, upgrades
+from schema import documents as schema
+from schema import upgrades
+from schema.documents import SchemaError
+
 from .errors import EmptyRun, UnequalDigests
 from .metrics import Metric, Metrics, unknown
-from .schema import SchemaError
 
 # What every row of these files has, as a finite number.
 NEEDED = {

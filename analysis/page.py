@@ -194,7 +194,7 @@ def flops(tables: Tables) -> list[dict[str, str]]:
 def fingerprints(tables: Tables) -> list[dict[str, Any]]:
     """A table a host of what it is made of, with labels for people."""
     # Imported here: the library behind the modules, which nothing else on the page needs.
-    from strata.fingerprint import field  # noqa: PLC0415
+    from strata.host.fingerprint import field  # noqa: PLC0415
 
     found = []
     for host, values in tables.loaded.hosts.items():

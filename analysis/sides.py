@@ -12,7 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from . import schema
+from schema import documents as schema
+
 from .load import Loaded, canonical
 
 PLATFORM = ("substrate", "runtime", "network")

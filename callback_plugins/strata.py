@@ -10,10 +10,10 @@ from typing import Any
 
 from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
-from strata import stages
 from strata.errors import Refused
 
 from analysis.shown import shown
+from controller import stages
 
 DOCUMENTATION = """
     name: strata

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from strata import documents, experiment, results, settings, units
+from strata import units
 from strata.errors import Refused, nearest
 
-from analysis.schema import Reason
+from controller import experiment, results, settings, strict_yaml
+from schema.documents import Reason
 
 REPO = Path(__file__).resolve().parent.parent
 # Why a trial may have failed: the causes of the records.
@@ -65,7 +66,7 @@ def load(path: Path, checked: bool = True) -> Campaign:
 
     Unchecked is enough to look at a campaign or stop it, whatever became of its experiments.
     """
-    given = documents.read(path, "campaign")
+    given = strict_yaml.read(path, "campaign")
     try:
         found = Campaign.model_validate(given)
     except ValidationError as error:

@@ -60,9 +60,9 @@ import platform
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import clean, lease
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.owned import Folder
+from ansible.module_utils.strata.host import clean, lease
+from ansible.module_utils.strata.host.owned import Folder
 
 
 def main() -> None:

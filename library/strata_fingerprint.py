@@ -39,7 +39,7 @@ fingerprint:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.fingerprint import capture
+from ansible.module_utils.strata.host.fingerprint import capture
 
 
 def main() -> None:

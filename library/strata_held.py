@@ -35,8 +35,9 @@ stale: {description: Hosts whose lease is of a dead process on this controller.,
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import preflight
 from ansible.module_utils.strata.errors import Refused
+
+from controller import preflight
 
 
 def main() -> None:

@@ -53,7 +53,7 @@ python: {description: Version of Python., returned: always, type: str}
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.host import look
+from ansible.module_utils.strata.host.facts import look
 
 
 def main() -> None:

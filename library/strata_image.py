@@ -84,10 +84,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import told, uses
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.image import DockerImage, Rootfs, carried, held
-from ansible.module_utils.strata.owned import Folder
+from ansible.module_utils.strata.host import uses
+from ansible.module_utils.strata.host.owned import Folder
+from ansible.module_utils.strata.image.rootfs import Rootfs, carried, held
+from ansible.module_utils.strata.runtimes.docker.store import DockerImage
+from ansible.module_utils.strata.trial import termination
 
 
 def stores(given: dict[str, Any]) -> dict[str, Rootfs | DockerImage]:
@@ -120,7 +122,7 @@ def main() -> None:
         required_if=[("state", "present", ["digest"])],
         supports_check_mode=True,
     )
-    told.ends_with(module.params["holder"])
+    termination.ends_with(module.params["holder"])
     try:
         change(module, stores(module.params))
     except (Refused, ImportError) as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import lease
+from strata.host import lease
 
 from .lab import Lab, cells, folder, planned, records
 

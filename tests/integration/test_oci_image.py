@@ -9,7 +9,8 @@ from pathlib import Path
 
 import docker
 import pytest
-from strata import build, image
+from strata.image import build
+from strata.image import rootfs as image
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 TAG = "strata-test/tiny:1"

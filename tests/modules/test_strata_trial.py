@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from strata import lease, members
+from strata import members
+from strata.host import lease
 
 from tests.conftest import REPO
 

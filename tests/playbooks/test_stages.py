@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from strata import lease
+from strata.host import lease
 
 from tests.conftest import EXPERIMENTS, REPO, environment
 

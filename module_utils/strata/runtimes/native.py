@@ -16,19 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import cgroup, gpu, processes
-from . import (
-    LOG_BYTES,
-    Counters,
-    Ended,
-    Spec,
-    StartError,
-    inside,
-    open_files,
-    program,
-    tail,
-    watched,
-)
+from ..host import cgroup, gpu, processes
+from ..host.counters import Counters
+from .base import LOG_BYTES, Ended, Spec, StartError, inside, open_files, program, tail, watched
 
 READY_SECONDS = 20.0
 SETUP_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

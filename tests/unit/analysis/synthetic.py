@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from strata import metrics as declarations
 
-from analysis import schema
+from controller import metrics as declarations
+from schema import documents as schema
 
 IMAGE = "sha256:" + "a" * 64
 DATASET = {

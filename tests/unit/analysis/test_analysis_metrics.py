@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from strata.metrics import declared
 
 import workloads
 from analysis import metrics
 from analysis.metrics import Metric, Metrics
+from controller.metrics import declared
 
 CONTRACT = Path(__file__).parents[3] / "docs" / "results.md"
 
