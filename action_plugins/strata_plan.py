@@ -9,12 +9,11 @@ from typing import Any
 from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import units
+from strata import runtimes, units
 from strata.errors import Refused
 from strata.host import lease, owned
 from strata.identity import digest
 from strata.image.build import Source
-from strata.networks import NETWORKS
 
 from controller import experiment, plan, preflight, results, stages
 
@@ -70,7 +69,7 @@ class ActionModule(ActionBase):
         broken = [
             name
             for name, answers in {**facts, **here}.items()
-            if preflight.stale_lease(name, answers, me, wait=True)
+            if lease.stale(name, answers, me, wait=True)
         ]
         identity = digest([asked.identity, made.identity, _source(given["image"]).key, data])
         wanted = given.get("run") or ""
@@ -164,18 +163,22 @@ def _host(
 ) -> plan.Host:
     groups = variables["group_names"]
     preflight.check_host(name, variables.get("strata_address"))
-    runtimes = tuple(runtime for runtime in NETWORKS if runtime in groups)
+    members = tuple(runtime for runtime in runtimes.known() if runtime in groups)
     if facts is None:
         # Before a host is asked, an undeclared substrate is taken for bare metal: it only
         # names the cells of a plan that is made again once the host has answered.
-        return plan.Host(name, plan.substrate_of(groups, ""), runtimes, os.cpu_count() or 1)
-    why = preflight.why_no_docker(facts, kind)
+        return plan.Host(name, plan.substrate_of(groups, ""), members, os.cpu_count() or 1)
+    missing = {
+        runtime: why
+        for runtime in members
+        if (why := runtimes.get(runtime).why_not(facts[runtime], kind))
+    }
     return plan.Host(
         name,
         plan.substrate_of(groups, facts["virtualisation"]),
-        runtimes,
+        members,
         len(facts["cpu_ids"]),
-        {"docker": why} if why else {},
+        missing,
         facts["memory_available"],
         str(variables.get("strata_address") or facts["address"]),
         facts["memory_total"],

@@ -11,6 +11,8 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
+from schema.fingerprint import field
+
 from . import figures, scenarios, text
 from . import tables as report_tables
 from .answers import available, baseline_name, headline, sentences
@@ -193,9 +195,6 @@ def flops(tables: Tables) -> list[dict[str, str]]:
 
 def fingerprints(tables: Tables) -> list[dict[str, Any]]:
     """A table a host of what it is made of, with labels for people."""
-    # Imported here: the library behind the modules, which nothing else on the page needs.
-    from strata.host.fingerprint import field  # noqa: PLC0415
-
     found = []
     for host, values in tables.loaded.hosts.items():
         rows = [(field(key).label, _fact(value, field(key).unit)) for key, value in values.items()]

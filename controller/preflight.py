@@ -10,7 +10,6 @@ from typing import Any
 
 from strata import units
 from strata.errors import Refused
-from strata.host import lease
 from strata.image import dataset
 
 from .experiment import Experiment, resolve_options
@@ -19,13 +18,6 @@ from .experiment import Experiment, resolve_options
 IMAGE_DISK = 8 * 2**30
 SPARE_DISK = 1 * 2**30
 HOST_NAME = r"[A-Za-z0-9_:][A-Za-z0-9.:%_-]{0,199}"
-
-
-def why_no_docker(facts: dict[str, Any], image_kind: str) -> str:
-    """Why Docker cannot be had on a host, or ''. `facts` are of strata_host."""
-    if image_kind == "venv":
-        return "the workload image is a virtual environment, as Strata runs without root"
-    return str(facts["docker"]["why_not"])
 
 
 def check_disk(name: str, facts: dict[str, Any]) -> None:
@@ -59,24 +51,6 @@ def check_addresses(slots: list[list[str]], addresses: dict[str, str]) -> None:
                 given=", ".join(f"{host}: {addresses[host] or 'none'}" for host in hosts),
                 then="set strata_address for each of them in the inventory",
             )
-
-
-def stale_lease(
-    name: str, facts: dict[str, Any], controller: dict[str, Any], wait: bool = False
-) -> bool:
-    """Whether a host's lease may be broken: its controller was this machine, and is dead.
-
-    Raises Refused when another run holds the host; but with `wait` not one that builds on it,
-    which is waited for when the lease is taken.
-    """
-    held = facts.get("lease") or {}
-    if not held or lease.same(held["holder"], controller):
-        return False
-    if lease.dead(held["holder"]):
-        return True
-    if wait and held.get("use") == lease.BUILD:
-        return False
-    raise lease.Held(held, host=name)
 
 
 def check_one_name(facts: dict[str, dict[str, Any]]) -> None:

@@ -87,6 +87,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused
 from ansible.module_utils.strata.host import making, uses
 from ansible.module_utils.strata.image.build import Builder, Source
+from ansible.module_utils.strata.runtimes.docker.store import export
 from ansible.module_utils.strata.trial import termination
 
 
@@ -127,7 +128,7 @@ def change(module: AnsibleModule) -> None:
         Path(given["workloads"]),
         given["reference"],
     )
-    builder = Builder(source, Path(given["cache"]), given["mirror"])
+    builder = Builder(source, Path(given["cache"]), given["mirror"], export)
     before = builder.built()
     after, superfluous = before, builder.superfluous()
     if not module.check_mode:

@@ -74,7 +74,7 @@ from dataclasses import asdict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.rehearsal import links as links
+from ansible.module_utils.strata.rehearsal import links
 from ansible.module_utils.strata.rehearsal.lab import Shape
 
 NODE = {

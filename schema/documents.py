@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from . import names, upgrades
-from .errors import AnalysisError
 
 SCHEMA = 3
 
@@ -50,7 +49,7 @@ Name = Annotated[str, AfterValidator(_name)]
 Level = str | int | float | bool | list[str] | None
 
 
-class SchemaError(AnalysisError):
+class SchemaError(ValueError):
     """A document that cannot be read: which, why, and what to do."""
 
 

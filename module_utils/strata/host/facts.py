@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from ..identity import digest
-from ..runtimes.docker.engine import docker
 from . import gpu, lease, owned
 
 ELSEWHERE = "192.0.2.1"  # of a range that is for documentation (RFC 5737): anywhere but here
@@ -49,10 +48,9 @@ def look(state_dir: Path) -> dict[str, Any]:
         "state_dir": owned.Folder(state_dir, "state").told(),
         "disk_free": shutil.disk_usage(existing(state_dir)).free,
         "images": sorted(path.parent.name for path in (state_dir / "images").glob("*/known.json")),
-        "docker": docker(),
         "service_manager": service_manager(),
         "distribution": distribution(),
-        "gpu": {"present": gpu.present(), "toolkit": _has("nvidia-ctk"), "ids": gpu.ids()},
+        "gpu": {"present": gpu.present(), "toolkit": has("nvidia-ctk"), "ids": gpu.ids()},
         "virtualisation": virtualisation(),
         "lease": lease.current() or {},
         "machine": machine(),
@@ -97,7 +95,7 @@ def service_manager() -> str:
     """`systemd`, `sysvinit` (init scripts), or `none`."""
     if Path("/run/systemd/system").is_dir():
         return "systemd"
-    return "sysvinit" if _has("service") else "none"
+    return "sysvinit" if has("service") else "none"
 
 
 def distribution() -> dict[str, str]:
@@ -158,7 +156,8 @@ def _maker(dmi: str) -> str:
     return next((name for word, name in MAKERS.items() if word in dmi.lower()), "")
 
 
-def _has(program: str) -> bool:
+def has(program: str) -> bool:
+    """Whether a program is there, also where only root's path has it."""
     return shutil.which(program, path=PROGRAMS) is not None
 
 

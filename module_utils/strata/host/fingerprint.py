@@ -11,26 +11,16 @@ import os
 import platform
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..runtimes.docker.engine import _docker
+from ..fields import Field
 from . import devices, facts
 from .facts import read_text
 
 CPU = Path("/sys/devices/system/cpu")
 # Machines of one make differ by some pages; what firmware and kernel keep is no difference.
 MEMORY_STEP = 64 * 2**20
-
-
-@dataclass(frozen=True)
-class Field:
-    """A key for people. A difference in it is a `confound` of a comparison, or `allowed`."""
-
-    label: str
-    unit: str = ""
-    impact: str = "confound"
 
 
 FIELDS: dict[str, Field] = {
@@ -58,11 +48,6 @@ FIELDS: dict[str, Field] = {
     "accelerator": Field("accelerator of the virtual machine"),
     "clock.source": Field("clock source"),
     "clock.synchronised": Field("clock is synchronised", impact="allowed"),
-    "docker.version": Field("Docker"),
-    "docker.storage_driver": Field("Docker's storage driver"),
-    "docker.cgroup_driver": Field("Docker's control group driver"),
-    "docker.runtime": Field("Docker's default runtime"),
-    "docker.runc": Field("runc"),
     "python": Field("Python of the modules", impact="allowed"),
 }
 # Keys FAMILY.NAME.LEAF, by family and leaf; `{}` is the name.
@@ -105,22 +90,12 @@ PARAMETERS = frozenset((
 CLOCK_ERROR = 5  # TIME_ERROR of adjtimex(2): nothing keeps the clock right
 
 
-def field(key: str) -> Field:
-    """The meaning of a key; an unknown one counts as a confound."""
-    if key in FIELDS:
-        return FIELDS[key]
-    family, _, rest = key.partition(".")
-    name, _, leaf = rest.rpartition(".")  # names of network cards may hold dots
-    found = FAMILIES.get((family, leaf)) if name else None
-    return Field(found.label.format(name), found.unit, found.impact) if found else Field(key)
-
-
 def capture(state_dir: Path) -> dict[str, Any]:
     """Everything that can be read of this host."""
     values = {key: read() for key, read in READERS.items()}
     folder = facts.existing(state_dir).resolve()
     values["filesystem"] = filesystem(read_text("/proc/mounts"), str(folder))
-    values |= devices.disks() | devices.nics() | devices.gpus() | _docker()
+    values |= devices.disks() | devices.nics() | devices.gpus()
     return {key: value for key, value in sorted(values.items()) if _is_known(value)}
 
 

@@ -179,6 +179,22 @@ def _is_of(lease: dict[str, Any] | None, run: str, holder: dict[str, Any]) -> bo
     return lease is not None and lease["run"] == run and same(lease["holder"], holder)
 
 
+def stale(name: str, facts: dict[str, Any], controller: dict[str, Any], wait: bool = False) -> bool:
+    """Whether a host's lease may be broken: its controller was this machine, and is dead.
+
+    Raises Refused when another run holds the host; but with `wait` not one that builds on it,
+    which is waited for when the lease is taken.
+    """
+    held = facts.get("lease") or {}
+    if not held or same(held["holder"], controller):
+        return False
+    if dead(held["holder"]):
+        return True
+    if wait and held.get("use") == BUILD:
+        return False
+    raise Held(held, host=name)
+
+
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two holders are one; a test's may have no machine."""
     return {"machine": "", **one} == {"machine": "", **other}

@@ -18,10 +18,11 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from .. import files
 from ..errors import Refused
@@ -102,11 +103,19 @@ class Built:
 class Builder:
     """Builds into `cache`; `mirror` is the distribution's, '' for its usual one.
 
+    `export` writes the file system of the OCI image of that name as a tar, for kind oci.
     An image is a folder named by its key, whole or not there, and so is its base.
     """
 
-    def __init__(self, source: Source, cache: Path, mirror: str = "") -> None:
+    def __init__(
+        self,
+        source: Source,
+        cache: Path,
+        mirror: str = "",
+        export: Callable[[str, Path], None] | None = None,
+    ) -> None:
         self.source, self.cache, self.mirror = source, cache, mirror
+        self._export = export
         self.folder = cache / "images"
         self.path = self.folder / source.key
         prefix = "venv" if source.kind == "venv" else "base"
@@ -204,23 +213,10 @@ class Builder:
         return ["--require-hashes", "--requirement", str(self.source.lock)]
 
     def _export_oci(self, aside: Aside) -> None:
-        """The file system of an OCI image, exported by the controller's own Docker."""
-        import docker  # noqa: PLC0415 - only this kind needs it
-
-        client = docker.from_env()
-        try:
-            client.images.get(self.source.reference)
-        except docker.errors.ImageNotFound:
-            client.images.pull(self.source.reference)
-        container = client.containers.create(self.source.reference, "true")
-        archive = aside.folder / "exported.tar"
-        try:
-            with archive.open("wb") as file:
-                for chunk in container.export():
-                    file.write(cast(bytes, chunk))  # its stub says str
-        finally:
-            container.remove()
-        root = _root(aside)
+        """The file system of an OCI image, from an engine that can fetch it."""
+        assert self._export  # noqa: S101 - whoever asks for this kind gives it
+        archive, root = aside.folder / "exported.tar", _root(aside)
+        self._export(self.source.reference, archive)
         exclude = ["--exclude=dev/*", "--exclude=.dockerenv"]
         aside.run(["tar", "-xpf", str(archive), "--numeric-owner", *exclude, "-C", str(root)])
         _finish(root)

@@ -207,10 +207,6 @@ def remove(folder: Path) -> None:
             making.remove(folder.with_name(folder.name + ending))
 
 
-def _failed(asked: dict[str, Any], how: str) -> Refused:
-    return Refused("the dataset could not be generated", given=str(asked), then=how)
-
-
 def verify(manifest: Manifest, folder: Path, receipt: Path, remember: bool = True) -> None:
     """Prove that `folder` holds what the manifest says. Raises Refused naming the first difference.
 

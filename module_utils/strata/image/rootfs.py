@@ -23,7 +23,6 @@ from .. import files
 from ..errors import Refused
 from ..host import making, processes
 from ..identity import digest
-from ..runtimes.docker.store import docker_reference
 
 # The time stamp of every file of an image: what is in it decides its digest, not when it was made.
 EPOCH = 1_700_000_000
@@ -223,7 +222,7 @@ def held(kind: str, content: str, state_dir: Path, environment: str) -> dict[str
     """The image on this host as runtimes take it; a virtual environment is where it was made."""
     rootfs = environment if kind == "venv" else str(Rootfs(state_dir / "images", content).root)
     names = {"kind": kind, "digest": content}
-    return {**names, "rootfs": rootfs, "docker": docker_reference(content)}
+    return {**names, "rootfs": rootfs}
 
 
 def sources(root: Path) -> list[Path]:

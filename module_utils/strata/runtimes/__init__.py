@@ -1,54 +1,121 @@
-"""How a program is started on a host. Each runtime is a class in a file of its own.
+"""The runtimes: ways to start a program on a host, each a module or package of this folder.
 
-The interface is six methods. Whatever happens, `remove` is called last and leaves nothing.
+All that is special to a runtime stands in its own: how it runs a program, what it tells of a host,
+what of it can be left over, how it holds the image, and its keys of a host's fingerprint. To add
+one is to write what `Package` lists, and to name it in `known`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import resource
-import select
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from ..errors import Refused, nearest
-from ..host.counters import Counters
-from ..networks import NETWORKS
-from .base import Runtime, Spec, Unavailable
+from ..fields import Field
+from . import docker, native
+from .base import Runtime, Spec
+
+
+class Store(Protocol):
+    """How a runtime holds one workload image on a host."""
+
+    def holds(self) -> bool:
+        """Whether it has the image, proven by its digest."""
+
+    def load(self, tar: Path) -> None:
+        """Take the image from its archive, and prove it. Raises Refused."""
+
+    def uses(self) -> list[str]:
+        """What must be kept for a run that uses the image."""
+
+    def others(self) -> list[str]:
+        """Other workload images that it has."""
+
+    def remove(self, other: str) -> None:
+        """Remove one of them."""
+
+
+class Package(Protocol):
+    """What the module or package of a runtime gives; nothing of it needs the runtime installed."""
+
+    FIELDS: dict[str, Field]  # its keys of a fingerprint
+
+    def make(self, spec: Spec) -> Runtime:
+        """The runtime for one program."""
+
+    def store(self, state_dir: Path, content: str) -> Store:
+        """Where it holds the image of that digest."""
+
+    def facts(self) -> dict[str, Any]:
+        """What it tells of this host before anything is touched."""
+
+    def why_not(self, facts: dict[str, Any], image_kind: str) -> str:
+        """Why it cannot be had on the host that told these facts, or ''. For the controller."""
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Those of `FIELDS` that this host has."""
+
+    def leftovers(self) -> list[str]:
+        """Remove what killed trials have left, and name it. Only under the host's lease."""
+
+    def found(self) -> dict[str, list[str]]:
+        """Everything of Strata's that it has on this host, by kind."""
+
+    def remove(self) -> None:
+        """Remove all of that."""
+
+
+def known() -> dict[str, Package]:
+    """Every runtime by its name, which is that of its role and its inventory group, too."""
+    return {"native": cast(Package, native), "docker": cast(Package, docker)}
+
+
+def get(name: str) -> Package:
+    """The runtime of that name. Raises Refused when there is none."""
+    if name not in known():
+        raise Refused(
+            "a runtime must be one that Strata knows",
+            example=next(iter(known())),
+            given=name,
+            then=nearest(name, list(known())),
+        )
+    return known()[name]
 
 
 def make(name: str, spec: Spec) -> Runtime:
-    """The runtime called `name` for one program. Raises Refused when there is none of that name."""
-    if name == "native":
-        from .native import Native  # noqa: PLC0415 - a host needs only what it runs
-
-        return Native(spec)
-    if name == "docker":
-        try:
-            from .docker.container import Docker  # noqa: PLC0415
-        except ImportError as error:
-            return Unavailable(f"the modules' Python on this host lacks Docker's SDK: {error}")
-        return Docker(spec)
-    raise Refused(
-        "a runtime must be one that Strata knows",
-        example=next(iter(NETWORKS)),
-        given=name,
-        then=nearest(name, list(NETWORKS)),
-    )
+    """The runtime `name` for one program. Raises Refused when there is none of that name."""
+    return get(name).make(spec)
 
 
 def leftovers() -> list[str]:
-    """Remove what a killed trial left behind, and name it. Only under the host's lease."""
-    from . import native  # noqa: PLC0415 - see above
+    """Remove what killed trials have left, and name it. Only under the host's lease."""
+    return [what for package in known().values() for what in package.leftovers()]
 
-    found = native.leftovers()
-    # A host without the SDK has started no container.
-    with contextlib.suppress(ImportError):
-        from .docker import container  # noqa: PLC0415
 
-        found += container.leftovers()
-    return found
+def facts() -> dict[str, dict[str, Any]]:
+    """What each runtime tells of this host, by its name."""
+    return {name: package.facts() for name, package in known().items()}
+
+
+def fingerprint() -> dict[str, Any]:
+    """What the runtimes add to the fingerprint of this host."""
+    parts = (package.fingerprint() for package in known().values())
+    return {key: value for part in parts for key, value in part.items()}
+
+
+def found() -> dict[str, list[str]]:
+    """Everything of Strata's that the runtimes have on this host, by kind."""
+    parts = (package.found() for package in known().values())
+    return {kind: names for part in parts for kind, names in part.items()}
+
+
+def remove() -> None:
+    """Remove all of that."""
+    for package in known().values():
+        package.remove()
+
+
+def fields() -> dict[str, Field]:
+    """What those keys mean."""
+    parts = (package.FIELDS for package in known().values())
+    return {key: field for part in parts for key, field in part.items()}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import runtimes
+from ..errors import Refused
 from ..host import making, processes
 from ..runtimes import base
 from . import account
@@ -59,3 +60,7 @@ def _run(image: dict[str, str], asked: dict[str, Any], spool: Path) -> None:
         raise _failed(asked, str(error)) from error
     finally:
         runtime.remove()
+
+
+def _failed(asked: dict[str, Any], how: str) -> Refused:
+    return Refused("the dataset could not be generated", given=str(asked), then=how)

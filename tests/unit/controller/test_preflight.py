@@ -51,25 +51,25 @@ def test_a_state_folder_that_is_not_stratas_is_refused(tmp_path: Path) -> None:
 
 def test_a_host_that_another_run_holds_is_refused() -> None:
     me = lease.process(os.getpid())
-    assert not preflight.stale_lease("here", facts(), me)
-    assert not preflight.stale_lease("here", held_by(me), me)
+    assert not lease.stale("here", facts(), me)
+    assert not lease.stale("here", held_by(me), me)
     with pytest.raises(Refused, match="here is held by another run") as refused:
-        preflight.stale_lease("here", held_by(HOLDER), me)
+        lease.stale("here", held_by(HOLDER), me)
     assert "run other-1, which measures, controller elsewhere process 1" in str(refused.value)
 
 
 def test_the_lease_of_a_dead_controller_of_this_machine_is_broken() -> None:
     dead = {**lease.process(os.getpid()), "start": 1}
-    assert preflight.stale_lease("there", held_by(dead), HOLDER)
+    assert lease.stale("there", held_by(dead), HOLDER)
 
 
 def test_a_run_that_builds_is_waited_for_later_and_one_that_measures_is_refused_now() -> None:
     me = lease.process(os.getpid())
-    assert not preflight.stale_lease("here", held_by(HOLDER, use="build"), me, wait=True)
+    assert not lease.stale("here", held_by(HOLDER, use="build"), me, wait=True)
     with pytest.raises(Refused, match="here is held by another run"):
-        preflight.stale_lease("here", held_by(HOLDER, use="measure"), me, wait=True)
+        lease.stale("here", held_by(HOLDER, use="measure"), me, wait=True)
     with pytest.raises(Refused, match="which builds"):
-        preflight.stale_lease("here", held_by(HOLDER, use="build"), me)
+        lease.stale("here", held_by(HOLDER, use="build"), me)
 
 
 def test_one_host_under_two_names_is_refused() -> None:

@@ -28,6 +28,7 @@ from ..base import (
     tail,
     watched,
 )
+from .store import REPOSITORY, reference
 
 LABEL = "strata.trial"
 # Threads of TensorFlow and its peers, far above what any host needs, far below a fork bomb.
@@ -64,7 +65,7 @@ class Docker:
     def prepare(self) -> None:
         try:
             self._client = docker.from_env()
-            self._client.images.get(self._spec.image["docker"])
+            self._client.images.get(reference(self._spec.image["digest"]))
             if self._own_network():
                 self._make_network()
         except GONE as error:
@@ -89,7 +90,7 @@ class Docker:
             volumes[str(spec.data)] = {"bind": "/data", "mode": "ro"}
         gpus = [docker.types.DeviceRequest(device_ids=spec.gpus, capabilities=[["gpu"]])]
         return {
-            "image": spec.image["docker"],
+            "image": reference(spec.image["digest"]),
             "command": program(spec),
             "environment": spec.environment,
             "labels": {LABEL: spec.name, "strata.run": spec.run},
@@ -261,6 +262,20 @@ def _remove_networks(client: Any, label: str) -> list[str]:
             client.api.remove_network(network["Id"])
             removed.append(network["Name"])
     return removed
+
+
+def everything() -> dict[str, list[str]]:
+    """Containers of trials and workload images in the engine; nothing where none answers."""
+    try:
+        with contextlib.closing(docker.from_env()) as client:
+            containers = client.containers.list(all=True, filters={"label": LABEL})
+            images = client.images.list(name=REPOSITORY)
+            return {
+                "containers": [str(container.name) for container in containers],
+                "images": [tag for image in images for tag in image.tags],
+            }
+    except GONE:
+        return {}
 
 
 def leftovers() -> list[str]:

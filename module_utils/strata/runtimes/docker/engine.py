@@ -11,13 +11,25 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from ...fields import Field
+from ...host.facts import has
+
 DOCKER_SOCKET = "/var/run/docker.sock"
 # Preflight waits for the slowest host; an engine that is well answers in milliseconds.
 PING_S = 1.0
 ANSWER_S = 3.0
 
 
-def engine(info: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
+FIELDS = {
+    "docker.version": Field("Docker"),
+    "docker.storage_driver": Field("Docker's storage driver"),
+    "docker.cgroup_driver": Field("Docker's control group driver"),
+    "docker.runtime": Field("Docker's default runtime"),
+    "docker.runc": Field("runc"),
+}
+
+
+def versions(info: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
     """The keys of Docker, from its answers to /info and /version."""
     parts = {one.get("Name"): one.get("Version") for one in version.get("Components") or []}
     return {
@@ -29,10 +41,10 @@ def engine(info: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _docker() -> dict[str, Any]:
+def fingerprint() -> dict[str, Any]:
     """Versions and drivers of the engine, when one answers."""
     try:
-        return engine(docker_engine.docker_get("/info"), docker_engine.docker_get("/version"))
+        return versions(get("/info"), get("/version"))
     except (OSError, ValueError):
         return {}
 
@@ -50,7 +62,7 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def docker_ask(path: str, timeout: float = ANSWER_S, at: str = DOCKER_SOCKET) -> bytes:
+def ask(path: str, timeout: float = ANSWER_S, at: str = DOCKER_SOCKET) -> bytes:
     """The engine's answer to a GET. Raises OSError when there is none, or none that is well."""
     with contextlib.closing(UnixConnection(at, timeout)) as connection:
         try:
@@ -64,37 +76,37 @@ def docker_ask(path: str, timeout: float = ANSWER_S, at: str = DOCKER_SOCKET) ->
     return text
 
 
-def docker_get(path: str, at: str = DOCKER_SOCKET) -> dict[str, Any]:
+def get(path: str, at: str = DOCKER_SOCKET) -> dict[str, Any]:
     """What the engine answers to a GET. Raises OSError, or ValueError when it is not JSON."""
-    found = json.loads(docker_ask(path, at=at))
+    found = json.loads(ask(path, at=at))
     if not isinstance(found, dict):
         raise ValueError(f"no object at {path}")
     return found
 
 
-def docker(at: str = DOCKER_SOCKET) -> dict[str, Any]:
+def facts(at: str = DOCKER_SOCKET) -> dict[str, Any]:
     """State of the engine; `why_not` is '' when it is usable or can be made so."""
-    installed = _has("dockerd")
+    installed = has("dockerd")
     running, version = False, ""
     with contextlib.suppress(OSError, ValueError):
-        running = docker_ask("/_ping", PING_S, at).strip() == b"OK"
-        version = str(docker_get("/version", at).get("Version", "")) if running else ""
+        running = ask("/_ping", PING_S, at).strip() == b"OK"
+        version = str(get("/version", at).get("Version", "")) if running else ""
     return {
         "installed": installed,
         "running": running,
         "version": version,
         "sdk": importlib.util.find_spec("docker") is not None,
-        "why_not": why_no_docker(
+        "why_not": why_not(
             installed=installed or running,
             running=running,
             socket=Path(at).exists(),
             root=os.geteuid() == 0,
-            apt=_has("apt-get"),
+            apt=has("apt-get"),
         ),
     }
 
 
-def why_no_docker(*, installed: bool, running: bool, socket: bool, root: bool, apt: bool) -> str:
+def why_not(*, installed: bool, running: bool, socket: bool, root: bool, apt: bool) -> str:
     """'' when Docker is usable or root can start or install it, else one plain clause."""
     if running or (root and installed):
         return ""

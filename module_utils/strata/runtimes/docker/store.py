@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from ...errors import Refused
+from . import engine
 
 REPOSITORY = "strata/workload"
 ENGINE_S = 60.0  # an engine that imports for others is slow, not gone
@@ -23,7 +24,7 @@ class DockerImage:
 
     def __init__(self, content: str) -> None:
         self.content = content
-        self.reference = docker_reference(content)
+        self.reference = reference(content)
 
     def holds(self) -> bool:
         """True when the engine's image is one layer whose diffID is the digest."""
@@ -64,7 +65,7 @@ class DockerImage:
 
 def _ask_engine(path: str) -> Any:
     try:
-        return json.loads(docker_engine.docker_ask(path, ENGINE_S))
+        return json.loads(engine.ask(path, ENGINE_S))
     except OSError as error:
         raise Refused(
             "the Docker engine of this host answers",
@@ -73,6 +74,24 @@ def _ask_engine(path: str) -> Any:
         ) from error
 
 
-def docker_reference(content: str) -> str:
+def reference(content: str) -> str:
     """What Docker calls the image with this digest."""
     return f"{REPOSITORY}:{content[:12]}"
+
+
+def export(name: str, archive: Path) -> None:
+    """Write the file system of an OCI image as a tar; an image that is not here is fetched."""
+    import docker  # noqa: PLC0415 - see above
+
+    with contextlib.closing(docker.from_env()) as client:
+        try:
+            client.images.get(name)
+        except docker.errors.ImageNotFound:
+            client.images.pull(name)
+        container = client.containers.create(name, "true")
+        try:
+            with archive.open("wb") as file:
+                for chunk in container.export():
+                    file.write(cast(bytes, chunk))  # its stub says str
+        finally:
+            container.remove()
