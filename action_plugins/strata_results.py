@@ -16,6 +16,7 @@ from analysis.errors import AnalysisError
 from controller import metrics, results
 from controller import plan as planning
 from controller.experiment import PLATFORM
+from schema.documents import SchemaError
 
 
 class ActionModule(ActionBase):
@@ -46,7 +47,7 @@ class ActionModule(ActionBase):
         }
         try:
             return {**result, **states[given["state"]](Path(given["folder"]), given)}
-        except (Refused, AnalysisError) as refused:
+        except (Refused, AnalysisError, SchemaError) as refused:
             raise AnsibleActionFail(str(refused)) from None
         except OSError as error:
             raise AnsibleActionFail(

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from schema.documents import SchemaError
+
 from . import shown
 from .errors import AnalysisError
 
@@ -22,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return shown.lines(_lines(options))
-    except (AnalysisError, OSError) as error:
+    except (AnalysisError, SchemaError, OSError) as error:
         return _said(str(error), REFUSED)
     except KeyboardInterrupt:
         return INTERRUPTED

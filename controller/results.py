@@ -23,7 +23,6 @@ from strata import files
 from strata.errors import Refused
 from strata.trial import record
 
-from analysis.errors import AnalysisError
 from schema import documents as schema
 from schema import names
 
@@ -42,7 +41,7 @@ def refusing() -> Iterator[None]:
     """A document that the analysis cannot read, refused."""
     try:
         yield
-    except AnalysisError as error:
+    except schema.SchemaError as error:
         raise Refused(str(error)) from error
 
 

@@ -32,7 +32,7 @@ MAY = {
         *("shared", "host", "image", "runtimes", "trial"),
         *("schema", "analysis", "workloads"),
     },
-    "campaign": {"shared", "host", "schema", "controller"},
+    "campaign": {"shared", "host", "schema", "analysis", "controller"},
 }
 # Beside the standard library, by the folder of module_utils/strata that needs it.
 CLIENTS = {"runtimes/docker": {"docker", "requests"}}
@@ -89,7 +89,7 @@ def test_a_room_looks_only_into_those_that_it_may(here: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("path", sorted(HOST.rglob("*.py")), ids=lambda path: name(path))
+@pytest.mark.parametrize("path", sorted(HOST.rglob("*.py")), ids=name)
 def test_a_host_needs_the_standard_library_only(path: Path) -> None:
     folder = path.parent.relative_to(HOST).as_posix()
     tops = {imported.partition(".")[0] for imported in imports(path)}
@@ -130,5 +130,7 @@ def test_no_import_leads_back_to_where_it_came_from() -> None:
 @pytest.mark.parametrize("module", sorted((REPO / "library").glob("*.py")), ids=lambda p: p.stem)
 def test_a_module_takes_its_code_from_what_is_shipped_with_it(module: Path) -> None:
     """Ansible ships module_utils to where a module runs, and nothing else of ours."""
+    # The lab is made by an engine, and only where there is one.
+    client = {"docker"} if module.stem.startswith("strata_rehearsal") else set()
     own = {imported.partition(".")[0] for imported in imports(module)}
-    assert own - sys.stdlib_module_names == {"ansible"} or not own
+    assert own - sys.stdlib_module_names - client <= {"ansible"}

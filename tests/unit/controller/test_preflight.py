@@ -89,16 +89,6 @@ def test_root_is_asked_for_where_the_image_needs_it() -> None:
         assert "\nexample: ansible_become: true\n" in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("kind", "why_not", "words"),
-    [("rootfs", "", ""), ("rootfs", "it is not installed", "not installed"), ("venv", "", "root")],
-)
-def test_why_docker_cannot_be_had(kind: str, why_not: str, words: str) -> None:
-    found = preflight.why_no_docker(facts(docker={"why_not": why_not}), kind)
-    assert bool(found) == bool(words)
-    assert words in found
-
-
 def experiment(dataset: dict[str, Any] | None) -> Experiment:
     given = {"name": "x", "title": "x", "workload": "spin", "factors": {}, "baseline": {}}
     return Experiment.model_validate({**given, "repeats": 1, "dataset": dataset})

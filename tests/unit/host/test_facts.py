@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import http.server
 import os
-import socketserver
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from strata.host import facts
-from strata.runtimes.docker import engine as docker_engine
 
 # /proc/meminfo of a Firecracker guest, Linux 6.18.
 MEMINFO = """\
@@ -77,93 +72,6 @@ def test_inside_a_container(dockerenv: bool, environ: str, namespace: str, insid
     assert found is inside
 
 
-@pytest.mark.parametrize(
-    ("installed", "running", "socket", "root", "apt", "why_not"),
-    [
-        (True, True, True, False, False, ""),
-        (True, False, False, True, False, ""),
-        (False, False, False, True, True, ""),
-        (False, False, False, True, False, "no apt"),
-        (True, False, True, False, True, "may not use its socket"),
-        (True, False, False, False, True, "does not run"),
-        (False, False, False, False, True, "not installed, and without root"),
-    ],
-)
-def test_why_docker_cannot_be_had(
-    installed: bool, running: bool, socket: bool, root: bool, apt: bool, why_not: str
-) -> None:
-    found = docker_engine.why_no_docker(
-        installed=installed, running=running, socket=socket, root=root, apt=apt
-    )
-    assert why_not in found
-    assert bool(found) is bool(why_not)
-
-
-class Engine(http.server.BaseHTTPRequestHandler):
-    """As much of Docker's interface as is asked."""
-
-    answers: dict[str, bytes] = {}  # noqa: RUF012 - set by each test, on a class of its own
-
-    def do_GET(self) -> None:
-        text = self.answers.get(self.path)
-        self.send_response(404 if text is None else 200)
-        self.send_header("Content-Length", str(len(text or b"")))
-        self.end_headers()
-        if text:  # who expects nothing more may have gone
-            self.wfile.write(text)
-
-    def address_string(self) -> str:
-        return "unix"
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
-    answers: dict[str, bytes] = {}
-    at = str(tmp_path / "docker.sock")
-    handler = type("Here", (Engine,), {"answers": answers})
-    with socketserver.ThreadingUnixStreamServer(at, handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield at, answers
-        server.shutdown()
-        thread.join()
-
-
-def test_an_engine_that_answers_runs(engine: tuple[str, dict[str, bytes]]) -> None:
-    at, answers = engine
-    answers |= {"/_ping": b"OK", "/version": b'{"Version": "20.10.24+dfsg1"}'}
-    found = docker_engine.docker(at)
-    assert set(found) == {"installed", "running", "sdk", "version", "why_not"}
-    assert found["running"] and found["version"] == "20.10.24+dfsg1"
-    assert found["why_not"] == ""
-
-
-@pytest.mark.parametrize("ping", [None, b"starting"])
-def test_an_engine_that_is_not_well_does_not_run(
-    engine: tuple[str, dict[str, bytes]], ping: bytes | None
-) -> None:
-    at, answers = engine
-    answers |= {} if ping is None else {"/_ping": ping}
-    found = docker_engine.docker(at)
-    assert not found["running"] and found["version"] == ""
-
-
-def test_answers_that_are_no_object_are_an_error(engine: tuple[str, dict[str, bytes]]) -> None:
-    at, answers = engine
-    answers |= {"/info": b"[]"}
-    with pytest.raises(ValueError, match="no object"):
-        docker_engine.docker_get("/info", at)
-    with pytest.raises(OSError, match="404"):
-        docker_engine.docker_get("/nothing", at)
-
-
-def test_without_a_socket_it_does_not_run(tmp_path: Path) -> None:
-    assert not docker_engine.docker(str(tmp_path / "none.sock"))["running"]
-
-
 def test_the_nearest_parent_that_is_there(tmp_path: Path) -> None:
     assert facts.existing(tmp_path / "a/b/c") == tmp_path
     assert facts.existing(Path("not/there")) == Path.cwd()
@@ -173,7 +81,7 @@ def test_one_look_gives_all(tmp_path: Path) -> None:
     found = facts.look(tmp_path / "state")
     assert set(found) == {
         "root", "cpu_ids", "numa_nodes", "memory_total", "memory_available", "state_dir",
-        "disk_free", "images", "docker", "service_manager", "distribution", "gpu",
+        "disk_free", "images", "service_manager", "distribution", "gpu",
         "virtualisation", "lease", "machine", "python", "address",
     }  # fmt: skip
     assert found["root"] is (os.geteuid() == 0)
@@ -185,7 +93,7 @@ def test_one_look_gives_all(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to make a namespace")
 def test_a_machine_is_told_from_its_containers() -> None:
-    look = "from strata import host; print(host.machine())"
+    look = "from strata.host import facts; print(facts.machine())"
     apart = ["unshare", "--pid", "--fork", "--mount-proc"]
     seen = [
         subprocess.run([*how, sys.executable, "-c", look], capture_output=True, check=True).stdout

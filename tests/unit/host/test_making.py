@@ -20,12 +20,12 @@ from tests.conftest import REPO
 Start = Callable[..., subprocess.Popen[str]]
 # A maker that writes, says so, and then runs a program which goes on for ever.
 MAKER = """
-    from strata import told
-    from strata.making import making
+    from strata.host.making import making
+    from strata.trial import termination
     with making(Path(sys.argv[1]), "make a thing") as aside:
         (aside.folder / "half").write_text("made")
         print("begun", flush=True)
-        told.ends_with({}) if "ends_with" in sys.argv else None
+        termination.ends_with({}) if "ends_with" in sys.argv else None
         aside.run(["sh", "-c", f"sleep 600 & echo $! > {aside.folder}/child; wait"])
 """
 
@@ -130,10 +130,11 @@ def test_it_ends_with_a_controller_of_this_machine(tmp_path: Path, start: Start)
     controller = subprocess.Popen(["sleep", "600"])
     code = """
         import socket
-        from strata import lease, told
+        from strata.host import lease
+        from strata.trial import termination
         pid = int(sys.argv[1])
         holder = {"host": socket.gethostname(), "pid": pid, "start": lease.start_time(pid)}
-        told.ends_with(holder)
+        termination.ends_with(holder)
         print("begun", flush=True)
         import time
         time.sleep(600)

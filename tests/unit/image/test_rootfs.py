@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 from strata.errors import Refused
-from strata.host import facts
 from strata.image import rootfs as image
-from strata.runtimes.docker import store as docker_store
 
 
 @pytest.fixture
@@ -150,12 +148,3 @@ def test_what_a_killed_rsync_left_goes_unless_it_still_writes(tmp_path: Path) ->
     with left.open("wb"):
         assert image.carried(tmp_path) == []
     assert image.carried(tmp_path) == [left]
-
-
-def test_an_engine_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent(path: str, timeout: float) -> bytes:
-        raise ConnectionRefusedError(111, "Connection refused")
-
-    monkeypatch.setattr(facts, "docker_ask", silent)
-    with pytest.raises(Refused, match=r"(?s)the Docker engine of this host answers.*refused.*log"):
-        docker_store.DockerImage("0" * 64).holds()

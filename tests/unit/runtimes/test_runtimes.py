@@ -173,8 +173,8 @@ def test_an_unknown_runtime_is_refused(tmp_path: Path) -> None:
 def test_without_the_sdk_a_container_is_a_failed_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "strata.runtimes.docker", None)
-    monkeypatch.delattr(runtimes, "docker", raising=False)
+    monkeypatch.setitem(sys.modules, "strata.runtimes.docker.container", None)
+    monkeypatch.delattr("strata.runtimes.docker.container", raising=False)
     monkeypatch.setattr("strata.runtimes.native.leftovers", list)
     runtime = runtimes.make("docker", spec_of(tmp_path))
     with pytest.raises(StartError, match="lacks Docker's SDK"):
@@ -359,7 +359,7 @@ def test_without_the_engine_its_processes_are_ended_all_the_same(
 
 def test_an_image_that_is_not_there_is_a_failed_start(engine: Engine, tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
-    spec.image["docker"] = "strata/workload:other"
+    spec.image["digest"] = "other"
     with pytest.raises(StartError):
         containers.Docker(spec).prepare()
 

@@ -21,9 +21,10 @@ from strata.trial import termination
 MODULE = """
 import json, sys
 from pathlib import Path
-from strata import making, told
+from strata.host import making
+from strata.trial import termination
 trace = Path(sys.argv[2])
-told.ends_with(json.loads(sys.argv[1]))
+termination.ends_with(json.loads(sys.argv[1]))
 try:
     with making.making(trace.with_name("made"), "work") as aside:
         print("works", flush=True)
