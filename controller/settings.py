@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 from strata.errors import Refused, nearest
 
-ROLES = Path(__file__).resolve().parents[2] / "roles"
+ROLES = Path(__file__).resolve().parents[1] / "roles"
 # Names that begin so are Strata's. Those of `docker_` and `host_`, say, may be anybody's.
 OURS = (
     *("strata_", "docker_overlay_", "nvidia_container_toolkit_"),
