@@ -38,8 +38,8 @@ class ActionModule(ActionBase):
 
     def _plan(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         facts, kind = given.get("hosts") or {}, given["image"]["kind"]
-        file, results_dir = Path(given["experiment"]), Path(given["results"])
-        asked = experiment.load(file, given.get("slice") or "")
+        results_dir = Path(given["results"])
+        asked = experiment.load(Path(given["experiment"]), given.get("slice") or "")
         preflight.check_image(given["image"])
         preflight.check_attempts(int(given.get("attempts", 1)))
         preflight.check_results(results_dir)
@@ -47,8 +47,7 @@ class ActionModule(ActionBase):
         made = plan.make(asked, hosts)
         trials = [trial for slot in made.slots for trial in slot.trials]
         needs_data = any(trial.levels.get("data") == "real" for trial in trials)
-        folder = given.get("dataset") or ""
-        data = preflight.dataset_of(asked, folder, file.parent) if needs_data else None
+        data = preflight.dataset_of(asked, given.get("dataset") or "") if needs_data else None
         _check_data(needs_data, data, asked.name)
         for name, answers in facts.items():
             preflight.check_disk(name, answers)

@@ -28,7 +28,7 @@ options:
     type: int
     default: 1
   dataset:
-    description: Folder with real data instead of the experiment's dataset, from the current directory on.
+    description: Folder with real data instead of the experiment's dataset.
     type: str
     default: ""
   image:

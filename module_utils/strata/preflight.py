@@ -141,23 +141,21 @@ def check_attempts(attempts: int) -> None:
         )
 
 
-def dataset_of(experiment: Experiment, given: str, beside: Path) -> dict[str, Any] | None:
-    """The dataset to use: the folder given by the user, or the experiment's. Raises Refused.
-
-    A relative folder of the user's begins where the command was given; the experiment's, at
-    `beside`, the folder of its file.
-    """
+def dataset_of(experiment: Experiment, given: str) -> dict[str, Any] | None:
+    """The dataset to use: the folder given by the user, or the experiment's. Raises Refused."""
     if given:
-        folder = Path(given).expanduser().absolute()
-        name = re.sub(r"[^a-z0-9._-]+", "-", folder.name.lower())[:64].strip("-.") or "given"
-        dataset.listing(folder)
-        return {"name": name, "path": str(folder), "generate": None}
+        name = re.sub(r"[^a-z0-9._-]+", "-", Path(given).name.lower())[:64].strip("-.") or "given"
+        dataset.listing(Path(given))
+        return {"name": name, "path": given, "generate": None}
     asked = experiment.dataset
     if asked is None:
         return None
-    found = asked.model_dump()
     if asked.path is not None:
-        folder = beside.absolute() / Path(asked.path).expanduser()
-        dataset.listing(folder)
-        found["path"] = str(folder)
-    return found
+        dataset.listing(Path(asked.path))
+    elif asked.generate is None:
+        raise Refused(
+            "a dataset has a path, or is to be generated",
+            example="dataset: {name: made, generate: {images: 1024}}",
+            given=f"dataset: {{name: {asked.name}}}",
+        )
+    return asked.model_dump()

@@ -64,37 +64,23 @@ def experiment(dataset: dict[str, Any] | None) -> Experiment:
 def test_a_dataset_is_given_or_generated(tmp_path: Path) -> None:
     (tmp_path / "My Data" / "a").mkdir(parents=True)
     (tmp_path / "My Data" / "a" / "1.jpg").touch()
-    given = preflight.dataset_of(experiment(None), str(tmp_path / "My Data"), tmp_path)
+    given = preflight.dataset_of(experiment(None), str(tmp_path / "My Data"))
     assert given == {"name": "my-data", "path": str(tmp_path / "My Data"), "generate": None}
-    made = preflight.dataset_of(
-        experiment({"name": "made", "generate": {"images": 4}}), "", tmp_path
-    )
+    made = preflight.dataset_of(experiment({"name": "made", "generate": {"images": 4}}), "")
     assert made is not None
     assert (made["path"], made["generate"]["images"]) == (None, 4)
-    assert preflight.dataset_of(experiment(None), "", tmp_path) is None
+    assert preflight.dataset_of(experiment(None), "") is None
+    with pytest.raises(Refused, match="has a path, or is to be generated"):
+        preflight.dataset_of(experiment({"name": "neither"}), "")
     with pytest.raises(Refused, match="no such folder"):
-        preflight.dataset_of(experiment({"name": "gone", "path": "/nowhere"}), "", tmp_path)
-
-
-def test_a_relative_dataset_begins_where_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for folder in ("here/data/a", "beside/data/a"):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "1.jpg").touch()
-    monkeypatch.chdir(tmp_path / "here")
-    given = preflight.dataset_of(experiment(None), "data", tmp_path / "beside")
-    assert given and given["path"] == str(tmp_path / "here/data")
-    asked = experiment({"name": "mine", "path": "data"})
-    found = preflight.dataset_of(asked, "", tmp_path / "beside")
-    assert found and found["path"] == str(tmp_path / "beside/data")
+        preflight.dataset_of(experiment({"name": "gone", "path": "/nowhere"}), "")
 
 
 def test_the_name_of_a_given_dataset_fits_into_a_file_name(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 250)
     (folder / "a").mkdir(parents=True)
     (folder / "a" / "1.jpg").touch()
-    given = preflight.dataset_of(experiment(None), str(folder), tmp_path)
+    given = preflight.dataset_of(experiment(None), str(folder))
     assert given and len(given["name"]) == 64
 
 
