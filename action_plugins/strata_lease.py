@@ -7,7 +7,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from strata import lease, units
+from strata import units
+from strata.host import lease
 
 LOOK_S = 2.0
 

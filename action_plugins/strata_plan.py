@@ -9,11 +9,13 @@ from typing import Any
 from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import experiment, lease, owned, plan, preflight, results, stages, units
-from strata.build import Source
+from strata import runtimes, units
 from strata.errors import Refused
+from strata.host import lease, owned
 from strata.identity import digest
-from strata.runtimes import NETWORKS
+from strata.image.build import Source
+
+from controller import experiment, plan, preflight, results, stages
 
 # In an inventory: what to do when it has no host.
 NEXT = "# next: "
@@ -67,10 +69,16 @@ class ActionModule(ActionBase):
         broken = [
             name
             for name, answers in {**facts, **here}.items()
-            if preflight.stale_lease(name, answers, me, wait=True)
+            if lease.stale(name, answers, me, wait=True)
         ]
         identity = digest([asked.identity, made.identity, _source(given["image"]).key, data])
-        chosen = results.choose(results_dir, asked.name, identity, given.get("run") or "")
+        wanted = given.get("run") or ""
+        if wanted:
+            results.check_name(wanted)
+        # On paper a plan may have other cells than the hosts' answers give it: it is no run's yet.
+        chosen = results.Choice(wanted, False, [])
+        if facts:
+            chosen = results.choose(results_dir, asked.name, identity, wanted)
         left = results.Run(results_dir / chosen.name).pending() if chosen.there else made.slots
         return {
             "plan": {
@@ -155,18 +163,22 @@ def _host(
 ) -> plan.Host:
     groups = variables["group_names"]
     preflight.check_host(name, variables.get("strata_address"))
-    runtimes = tuple(runtime for runtime in NETWORKS if runtime in groups)
+    members = tuple(runtime for runtime in runtimes.known() if runtime in groups)
     if facts is None:
         # Before a host is asked, an undeclared substrate is taken for bare metal: it only
         # names the cells of a plan that is made again once the host has answered.
-        return plan.Host(name, plan.substrate_of(groups, ""), runtimes, os.cpu_count() or 1)
-    why = preflight.why_no_docker(facts, kind)
+        return plan.Host(name, plan.substrate_of(groups, ""), members, os.cpu_count() or 1)
+    missing = {
+        runtime: why
+        for runtime in members
+        if (why := runtimes.get(runtime).why_not(facts[runtime], kind))
+    }
     return plan.Host(
         name,
         plan.substrate_of(groups, facts["virtualisation"]),
-        runtimes,
+        members,
         len(facts["cpu_ids"]),
-        {"docker": why} if why else {},
+        missing,
         facts["memory_available"],
         str(variables.get("strata_address") or facts["address"]),
         facts["memory_total"],
@@ -188,7 +200,7 @@ def _controller(
     if answers is None:
         raise Refused(
             "the controller takes part in every run: it builds, and keeps the records",
-            example="--limit node1,localhost",
+            example=f"--limit {context.CLIARGS['subset']},localhost",
             given=f"--limit {context.CLIARGS['subset']}",
             then="add localhost to the limit",
         )

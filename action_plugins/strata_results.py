@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import plan as planning
-from strata import results, units
+from strata import units
 from strata.errors import Refused
-from strata.experiment import PLATFORM
-from strata.record import DATASET
+from strata.trial.record import DATASET
 
 from analysis.errors import AnalysisError
+from controller import metrics, results
+from controller import plan as planning
+from controller.experiment import PLATFORM
 
 
 class ActionModule(ActionBase):
@@ -79,8 +79,6 @@ class ActionModule(ActionBase):
         what = " beside ".join(name(trial["levels"], run.document) for trial in slot["trials"])
         return {
             "changed": True,
-            # Peers of this slot prove to each other with it that they belong together.
-            "key": secrets.token_hex(32),
             "progress": [f"trial {index} of {len(slots)}  {what}  (left: about {left})"],
         }
 
@@ -93,7 +91,8 @@ class ActionModule(ActionBase):
         ]
         records = run.store(slot, outcomes)
         silent = [host for host, answer in answers.items() if "outcomes" not in answer]
-        lines = [f"    {_beside(record)}{figure(record)}" for record in records]
+        declared = run.document["workloads"]
+        lines = [f"    {_beside(record)}{figure(record, declared)}" for record in records]
         return {"changed": True, "progress": lines, "silent": silent}
 
     def _close(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -131,9 +130,22 @@ class ActionModule(ActionBase):
 
 def _run(folder: Path, given: dict[str, Any]) -> results.Run:
     """The run in the folder, which is that of the plan. Raises Refused."""
+    _check_there(folder)
     run = results.Run(folder)
     run.check_plan(given["plan"]["experiment"]["name"], given["plan"]["digest"])
     return run
+
+
+def _check_there(folder: Path) -> None:
+    """Raise Refused where the run to be looked at is not there: nothing was run by this command."""
+    if not folder.exists():
+        there = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
+        raise Refused(
+            f"there is no run {folder.name} yet",
+            example=f"-e strata_run={there[-1]}" if there else "",
+            given=f"{folder.parent} holds {', '.join(there[-5:]) or 'none'}",
+            then="name a run that is there with -e strata_run=NAME, or run the plan first",
+        )
 
 
 def name(levels: dict[str, Any], run: dict[str, Any]) -> str:
@@ -163,16 +175,19 @@ def _beside(record: dict[str, Any]) -> str:
     return "beside it: " if record["role"] == "background" else ""
 
 
-def figure(record: dict[str, Any]) -> str:
-    """The outcome of a trial in a line."""
+def figure(record: dict[str, Any], declared: dict[str, Any]) -> str:
+    """The outcome of a trial in a line; `declared` is the key `workloads` of run.json."""
     if record["status"] != "ok":
         reason = record["reason"] or {}
         message = str(reason.get("message", "")).strip().splitlines() or [""]
         return f"{record['status']}: {reason.get('cause')}: {message[-1][:160]}"
-    metrics = record["metrics"]
-    names = ("throughput", "rate", "run_time", "elapsed")
-    shown = [m for m in names if m in metrics]
-    text = ", ".join(f"{metrics[m]['value']:.4g} {metrics[m]['unit']}" for m in shown)
+    found = record["metrics"]
+    known = declared[record["levels"]["workload"]]["metrics"]
+    shown = [m for m in known if m["headline"] and m["name"] in found]
+    text = ", ".join(
+        f"{m['label'].lower()} {found[m['name']]['value']:.4g} {found[m['name']]['unit']}"
+        for m in shown
+    )
     flags = ", ".join(flag["name"] for flag in record["flags"])
     return f"{text}{f'  [{flags}]' if flags else ''}"
 
@@ -201,9 +216,17 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
         "baseline": plan["baseline"],
         "demonstration": experiment["demonstration"],
         "factors": plan["factors"],
+        "workloads": metrics.declared(_workloads(plan)),
         "left_out": plan["left_out"],
         "confounds": plan["confounds"],
     }
+
+
+def _workloads(plan: dict[str, Any]) -> list[str]:
+    """The workloads of a plan, each once, those that are measured first."""
+    trials = [trial for slot in plan["slots"] for trial in slot["trials"]]
+    trials.sort(key=lambda trial: trial["role"] != "measured")
+    return list(dict.fromkeys(trial["levels"]["workload"] for trial in trials))
 
 
 def _plan(given: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import settings
 from strata.errors import Refused
+
+from controller import settings
 
 
 class ActionModule(ActionBase):

@@ -13,9 +13,12 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from pyarrow import ArrowException
 
-from . import schema
+from schema import documents as schema
+from schema import upgrades
+from schema.documents import SchemaError
+
 from .errors import EmptyRun, UnequalDigests
-from .schema import SchemaError
+from .metrics import Metric, Metrics, unknown
 
 # What every row of these files has, as a finite number.
 NEEDED = {
@@ -39,12 +42,7 @@ class Loaded:
     repeated: int  # earlier attempts of trials that were tried again
     strange: list[str]  # names in `trials` that are no trial's
     journal: list[schema.JournalEvent]
-    units: dict[str, str]
-
-    @property
-    def metrics(self) -> list[str]:
-        """Names of the metrics that some trial has."""
-        return list(self.units)
+    metrics: Metrics
 
     def progress(self) -> tuple[int, int]:
         """Slots of which every trial has a record, and all slots."""
@@ -106,19 +104,43 @@ def load(folder: Path) -> Loaded:
     order = {t.trial: i for i, t in enumerate(t for slot in plan.slots for t in slot.trials)}
     records.sort(key=lambda record: (order.get(record.trial, len(order)), record.trial))
     hosts = [schema.read_host(path) for path in sorted((folder / "hosts").glob("*.json"))]
+    metrics = _metrics(run, records)
     return Loaded(
         folder=folder,
         run=run,
         plan=plan,
-        trials=pd.DataFrame([_row(record) for record in records]),
+        trials=pd.DataFrame([_row(record, metrics) for record in records]),
         flags=_details(records, "flags", ["name", "detail"]),
         drift=_details(records, "drift", ["key", "reference", "now"]),
         hosts={host.host: host.values for host in hosts},
         repeated=len(every) - len(records),
         strange=_strange(folder),
         journal=schema.read_journal(folder / "journal.jsonl"),
-        units={name: m.unit for record in records for name, m in record.metrics.items()},
+        metrics=metrics,
     )
+
+
+def _metrics(run: schema.Run, records: list[schema.Record]) -> Metrics:
+    """What the run declares of its workloads, in the units that its records state."""
+    ordered = sorted(records, key=lambda record: record.role != "measured")
+    units: dict[str, dict[str, str]] = {}
+    for record in ordered:
+        own = units.setdefault(_workload(record), {})
+        own.update({name: measure.unit for name, measure in record.metrics.items()})
+    declared = {}
+    for workload, own in units.items():
+        entry = run.workloads.get(workload)
+        known = [
+            Metric(m.name, m.label, own.get(m.name, m.unit), m.better, m.headline)
+            for m in (entry.metrics if entry else [])
+        ]
+        rest = sorted(set(own) - {metric.name for metric in known})
+        declared[workload] = [*known, *(unknown(name, own[name]) for name in rest)]
+    return Metrics(declared)
+
+
+def _workload(record: schema.Record) -> str:
+    return str(record.levels.get("workload"))
 
 
 def _check_planned(folder: Path, records: list[schema.Record], plan: schema.Plan) -> None:
@@ -143,10 +165,10 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _row(record: schema.Record) -> dict[str, Any]:
-    row = _facts(record)
+def _row(record: schema.Record, metrics: Metrics) -> dict[str, Any]:
+    row, workload = _facts(record), _workload(record)
     measured = {
-        **{name: measure.value for name, measure in record.metrics.items()},
+        **{metrics.column(workload, name): m.value for name, m in record.metrics.items()},
         **{f"phase_{name}": seconds for name, seconds in record.phases.items()},
     }
     for name in measured:
@@ -269,7 +291,7 @@ def _rows(path: Path, needed: tuple[str, ...]) -> list[dict[Any, Any]]:
     for name in frame.columns.difference(frame.select_dtypes("number").columns):
         if name not in WORDS and frame[name].notna().any():
             raise SchemaError(f"{path} is damaged: {name!r} holds other things than numbers")
-    return cast(list[dict[Any, Any]], frame.to_dict("records"))
+    return cast(list[dict[Any, Any]], frame.rename(columns=upgrades.STEPS).to_dict("records"))
 
 
 def _finite(column: pd.Series) -> bool:

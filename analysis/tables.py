@@ -9,13 +9,13 @@ from typing import Any, cast
 import pandas as pd
 
 from . import load as loading
-from . import metrics, sides, stats, steadiness
+from . import sides, stats, steadiness
 from .load import Loaded
+from .metrics import Metric
 
-COMPARED = (
-    *("throughput", "rate", "run_time", "elapsed", "startup", "first_step", "step_median"),
-    *("time_delta", "accuracy_max", "exchange"),
-)
+# The first step builds the graph; this says how much dearer it is than a later one. Neither
+# direction is better: slower later steps make it smaller.
+FIRST_OVER_LATER = Metric("first_over_later", "First step / median step", "1")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,10 @@ class Tables:
             *(f"Left out of the figures: {each}" for each in self.unread),
         ]
 
+    def metric(self, name: str) -> Metric:
+        """What is known of a metric of the summary."""
+        return FIRST_OVER_LATER if name == FIRST_OVER_LATER.name else self.loaded.metrics.get(name)
+
     @property
     def usable(self) -> pd.DataFrame:
         return loading.usable(self.trials)
@@ -67,10 +71,10 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
     Without `judge_steps` steps and usage are not read, and `flags` holds only what the records say.
     """
     trials = derived(sides.assign(loaded))
-    names = [
-        name for name in metrics.ordered([*loaded.metrics, "first_over_later"]) if name in trials
-    ]
-    compared = [name for name in COMPARED if name in names]
+    known = [metric for metric in loaded.metrics if metric.name in trials]
+    names = [metric.name for metric in known]
+    if FIRST_OVER_LATER.name in trials:
+        names.append(FIRST_OVER_LATER.name)
     seed = loaded.run.seed
     # Without a baseline nothing is compared; with one that has no good trial, that is a verdict.
     sided = trials if trials["is_baseline"].any() else trials.iloc[:0]
@@ -82,8 +86,8 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
         loaded=loaded,
         trials=trials,
         summary=stats.summarise(trials, names, seed),
-        comparisons=stats.compare(sided, compared, seed),
-        overall=stats.overall(sided, compared, seed),
+        comparisons=stats.compare(sided, known, seed),
+        overall=stats.overall(sided, known, seed),
         counts=counts(trials),
         flags=flags(loaded.flags, judged).merge(names_of, on="trial"),
         lost=trials[trials["status"] != "ok"],

@@ -7,7 +7,6 @@ import pandas as pd
 from . import answers as first
 from . import scenarios, text
 from . import tables as report_tables
-from .metrics import get
 from .shown import shown
 from .tables import Tables
 
@@ -44,9 +43,9 @@ def summary(tables: Tables) -> list[str]:
 def answers(tables: Tables) -> list[tuple[str, list[tuple[str, ...]]]]:
     """For each headline metric its title and a row a comparison, texts for people."""
     found = []
-    for name in first.headline(tables):
-        rows = tables.comparisons[tables.comparisons["metric"] == name]
-        title = f"{get(name).label} against {first.baseline_name(tables)}"
+    for metric in first.headline(tables):
+        rows = tables.comparisons[tables.comparisons["metric"] == metric.name]
+        title = f"{metric.label} against {first.baseline_name(tables)}"
         found.append((title, [_answer(row) for _, row in rows.iterrows()]))
     return found
 
@@ -54,10 +53,10 @@ def answers(tables: Tables) -> list[tuple[str, list[tuple[str, ...]]]]:
 def means(tables: Tables) -> list[str]:
     """Without anything to compare: the mean of each headline metric."""
     rows = []
-    for name in first.available(tables):
-        for _, row in tables.summary[tables.summary["metric"] == name].iterrows():
-            value = text.quantity(row["mean"], get(name).unit)
-            rows.append((row["short"], row["case"], get(name).label, value, str(row["n"])))
+    for metric in first.available(tables):
+        for _, row in tables.summary[tables.summary["metric"] == metric.name].iterrows():
+            value = text.quantity(row["mean"], metric.unit)
+            rows.append((row["short"], row["case"], metric.label, value, str(row["n"])))
     return text.table(("platform", "case", "metric", "mean", "trials"), rows, {3, 4})
 
 

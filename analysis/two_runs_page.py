@@ -9,7 +9,6 @@ from typing import Any
 from . import page, text, two_runs
 from .differences import differences
 from .load import Loaded, usable
-from .metrics import get
 from .report import replace
 from .tables import records
 
@@ -31,11 +30,14 @@ def _context(left: Loaded, right: Loaded) -> dict[str, Any]:
     found, changed = two_runs.compare(left, right), differences(left, right)
     parts = [
         {
-            "title": get(str(name)).label,
-            "better": get(str(name)).better,
+            "title": metric.label,
+            "better": metric.better,
+            "headline": metric.headline,
             "rows": [_row(row, left, right) for row in records(rows)],
         }
-        for name, rows in found.groupby("metric", sort=False)
+        for metric, rows in (
+            (right.metrics.get(str(n)), rows) for n, rows in found.groupby("metric", sort=False)
+        )
     ]
     return {
         "left": left.run.run,

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
+from strata.errors import Refused
 
 from analysis.shown import shown
+from controller import stages
 
 DOCUMENTATION = """
     name: strata
@@ -18,7 +22,8 @@ DOCUMENTATION = """
     description:
       - Prints what a task's result holds under C(progress), one line each.
       - Texts come from hosts, experiments and workloads. Control characters in them are escaped.
-      - The tasks of a slot, three for each trial, and the checks of settings are shown only with
+      - Refuses a beginning in the middle, and says what to do about a host that cannot be reached.
+      - The tasks of a slot, a few for each trial, and the checks of settings are shown only with
         C(-v), or when they fail.
     extends_documentation_fragment:
       - default_callback
@@ -72,6 +77,24 @@ class CallbackModule(Default):
     def _quiet(self, task: Any) -> bool:
         quiet = QUIET_FILE in (task.get_path() or "") or task.action.endswith(QUIET_ACTION)
         return self._display.verbosity == 0 and quiet
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        super().v2_playbook_on_start(playbook)
+        try:
+            if Path(playbook._file_name).name == "site.yml":
+                given = context.CLIARGS
+                stages.check_begin(given.get("start_at_task"), given.get("skip_tags") or ())
+        except Refused as refused:
+            self._display.error(str(refused))
+            raise SystemExit(1) from None
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        super().v2_runner_on_unreachable(result)
+        host = result._host.get_name()
+        self._display.display(
+            f"{host} cannot be reached, for the reason above\n"
+            f"next: make `ansible -i … {host} -m ping` work, and run the same command again"
+        )
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         if not self._quiet(task):

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from strata import documents, experiment, results, settings, units
+from strata import units
 from strata.errors import Refused, nearest
 
-from analysis.schema import Reason
+from controller import experiment, results, settings, strict_yaml
+from schema.documents import Reason
 
 REPO = Path(__file__).resolve().parent.parent
 # Why a trial may have failed: the causes of the records.
@@ -65,7 +66,7 @@ def load(path: Path, checked: bool = True) -> Campaign:
 
     Unchecked is enough to look at a campaign or stop it, whatever became of its experiments.
     """
-    given = documents.read(path, "campaign")
+    given = strict_yaml.read(path, "campaign")
     try:
         found = Campaign.model_validate(given)
     except ValidationError as error:
@@ -107,12 +108,12 @@ def _refusal(error: ValidationError, where: str) -> Refused:
 
 
 def _check_run(run: Run) -> None:
-    if not (REPO / run.testbed).exists():
+    if not _is_there(REPO / run.testbed):
         known = sorted(str(p.relative_to(REPO)) for p in (REPO / "inventories").iterdir())
         raise Refused(
             "a testbed is an inventory",
             example="testbed: inventories/lab",
-            given=f"testbed: {run.testbed}",
+            given=f"testbed: {run.testbed[:200]}",
             then=nearest(run.testbed, known),
         )
     experiment.load(experiment_file(run.experiment), run.slice)
@@ -135,6 +136,13 @@ def _check_run(run: Run) -> None:
             )
     if run.time_limit is not None:
         units.seconds(run.time_limit)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # no file can be called so, or nobody may look
+        return False
 
 
 def experiment_file(name: str) -> Path:

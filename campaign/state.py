@@ -15,10 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from strata import files, lease
+from strata import files
 from strata.errors import Refused
+from strata.host import lease
 
-from analysis import schema
+from schema import documents as schema
 
 # After one of these a run is not started again.
 FINAL = ("done", "failed", "refused", "out of time")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from strata import plan as planning
-from strata import results, units
+from strata import units
 from strata.errors import Refused
 
 from analysis import text
+from controller import plan as planning
+from controller import results
 
 from .definition import Campaign
 from .state import FINAL, Journal

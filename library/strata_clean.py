@@ -60,9 +60,10 @@ import platform
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import clean, lease
+from ansible.module_utils.strata import runtimes
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.owned import Folder
+from ansible.module_utils.strata.host import clean, lease
+from ansible.module_utils.strata.host.owned import Folder
 
 
 def main() -> None:
@@ -85,10 +86,11 @@ def main() -> None:
 def change(module: AnsibleModule, state: Folder) -> None:
     """Remove all; leaves through exit_json, or fail_json when something is left. Raises Refused."""
     state.is_ours()
-    before, foreign = clean.found(state), state.foreign()
+    before, foreign = found(state), state.foreign()
     if not module.check_mode:
+        runtimes.remove()
         stuck = clean.remove(state)
-        after = {kind: names for kind, names in clean.found(state).items() if names}
+        after = {kind: names for kind, names in found(state).items() if names}
         if after:
             msg = f"something of Strata's is left: {after}"
             module.fail_json(msg="\n".join([msg, *stuck]), removed=before)
@@ -101,6 +103,11 @@ def change(module: AnsibleModule, state: Folder) -> None:
         progress=told(foreign, elsewhere),
         diff={"before": before, "after": {kind: [] for kind in before}},
     )
+
+
+def found(state: Folder) -> dict[str, list[str]]:
+    """Everything of Strata's on this host, by kind."""
+    return {**runtimes.found(), **clean.found(state)}
 
 
 def told(foreign: list[str], elsewhere: list[str]) -> list[str]:

@@ -65,8 +65,10 @@ dataset:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import dataset, told, uses
 from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host import uses
+from ansible.module_utils.strata.image import dataset
+from ansible.module_utils.strata.trial import generate, termination
 
 
 def main() -> None:
@@ -83,7 +85,7 @@ def main() -> None:
         required_by={"generate": "image"},
         supports_check_mode=True,
     )
-    told.ends_with(module.params["holder"])
+    termination.ends_with(module.params["holder"])
     try:
         change(module)
     except Refused as refused:
@@ -100,7 +102,7 @@ def change(module: AnsibleModule) -> None:
     if given["holder"] and not check:
         uses.note([str(folder)], given["holder"])
     if missing:
-        dataset.generate(given["image"], asked, folder)
+        generate.generate(given["image"], asked, folder)
     before = dataset.read(kept)
     found = before or dataset.take(given["name"], folder, given["origin"], asked)
     dataset.check_asked(found, asked, kept)

@@ -70,7 +70,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.owned import Folder
+from ansible.module_utils.strata.host.owned import Folder
 
 
 def main() -> None:

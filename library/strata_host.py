@@ -53,14 +53,16 @@ python: {description: Version of Python., returned: always, type: str}
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.host import look
+from ansible.module_utils.strata import runtimes
+from ansible.module_utils.strata.host.facts import look
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={"state_dir": {"type": "path", "required": True}}, supports_check_mode=True
     )
-    module.exit_json(changed=False, **look(Path(module.params["state_dir"])))
+    state_dir = Path(module.params["state_dir"])
+    module.exit_json(changed=False, **look(state_dir), **runtimes.facts())
 
 
 if __name__ == "__main__":

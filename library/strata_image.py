@@ -32,7 +32,6 @@ options:
     description: The runtimes of this host that need it.
     type: list
     elements: str
-    choices: [native, docker]
     default: [native]
   state_dir:
     description: Strata's folder on the host.
@@ -84,21 +83,20 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import told, uses
+from ansible.module_utils.strata import runtimes
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.image import DockerImage, Rootfs, carried, held
-from ansible.module_utils.strata.owned import Folder
+from ansible.module_utils.strata.host import uses
+from ansible.module_utils.strata.host.owned import Folder
+from ansible.module_utils.strata.image.rootfs import carried, held
+from ansible.module_utils.strata.trial import termination
 
 
-def stores(given: dict[str, Any]) -> dict[str, Rootfs | DockerImage]:
-    """What keeps the image for each runtime."""
+def stores(given: dict[str, Any]) -> dict[str, runtimes.Store]:
+    """What keeps the image for each runtime. Raises Refused at a runtime that is none."""
     if given["kind"] == "venv":
         return {}
-    kept: dict[str, Rootfs | DockerImage] = {
-        "native": Rootfs(Path(given["state_dir"]) / "images", given["digest"]),
-        "docker": DockerImage(given["digest"]),
-    }
-    return {runtime: kept[runtime] for runtime in given["runtimes"]}
+    where = Path(given["state_dir"]), given["digest"]
+    return {name: runtimes.get(name).store(*where) for name in given["runtimes"]}
 
 
 def main() -> None:
@@ -107,12 +105,7 @@ def main() -> None:
             "kind": {"type": "str", "choices": ["rootfs", "oci", "venv"], "default": "rootfs"},
             "digest": {"type": "str", "default": ""},
             "archive": {"type": "path", "default": ""},
-            "runtimes": {
-                "type": "list",
-                "elements": "str",
-                "choices": ["native", "docker"],
-                "default": ["native"],
-            },
+            "runtimes": {"type": "list", "elements": "str", "default": ["native"]},
             "state_dir": {"type": "path", "required": True},
             "holder": {"type": "dict", "default": {}},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -120,14 +113,14 @@ def main() -> None:
         required_if=[("state", "present", ["digest"])],
         supports_check_mode=True,
     )
-    told.ends_with(module.params["holder"])
+    termination.ends_with(module.params["holder"])
     try:
         change(module, stores(module.params))
     except (Refused, ImportError) as error:
         module.fail_json(msg=str(error))
 
 
-def change(module: AnsibleModule, kept: dict[str, Rootfs | DockerImage]) -> None:
+def change(module: AnsibleModule, kept: dict[str, runtimes.Store]) -> None:
     """Bring every store to the asked state; leaves through exit_json."""
     given, state_dir = module.params, Path(module.params["state_dir"])
     wanted = given["state"] == "present"

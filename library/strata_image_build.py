@@ -84,9 +84,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import making, told, uses
-from ansible.module_utils.strata.build import Builder, Source
 from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host import making, uses
+from ansible.module_utils.strata.image.build import Builder, Source
+from ansible.module_utils.strata.runtimes.docker.store import export
+from ansible.module_utils.strata.trial import termination
 
 
 def main() -> None:
@@ -108,7 +110,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    told.ends_with(module.params["holder"])
+    termination.ends_with(module.params["holder"])
     try:
         change(module)
     except Refused as refused:
@@ -126,7 +128,7 @@ def change(module: AnsibleModule) -> None:
         Path(given["workloads"]),
         given["reference"],
     )
-    builder = Builder(source, Path(given["cache"]), given["mirror"])
+    builder = Builder(source, Path(given["cache"]), given["mirror"], export)
     before = builder.built()
     after, superfluous = before, builder.superfluous()
     if not module.check_mode:

@@ -101,8 +101,8 @@ held:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import lease
 from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host import lease
 
 HOLDER = {
     "host": {"type": "str", "required": True},

@@ -97,9 +97,9 @@ capabilities_missing:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import rehearsal
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.owned import Folder
+from ansible.module_utils.strata.host.owned import Folder
+from ansible.module_utils.strata.rehearsal import lab as rehearsal
 
 
 def main() -> None:

@@ -106,8 +106,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import lease, members, told, trial
+from ansible.module_utils.strata import members
 from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host import lease
+from ansible.module_utils.strata.trial import slot as trial
+from ansible.module_utils.strata.trial import termination
 
 # The lease outlives a trial by this much, so that the next one finds it.
 LEASE_MARGIN_S = 3600
@@ -159,7 +162,7 @@ def main() -> None:
     run, holder = order.slot["run"], given["holder"]
     try:
         lease.refresh(run, holder, int(order.time_limit + LEASE_MARGIN_S))
-        outcomes = trial.run(order, told.Controller(holder, run).gone)
+        outcomes = trial.run(order, termination.Controller(holder, run).gone)
     except Refused as refused:
         module.fail_json(msg=str(refused))
     module.exit_json(changed=True, outcomes=outcomes)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import owned
+from strata.host import owned
 
 REPO = Path(__file__).parent.parent
 LOCAL = ("-i", "inventories/local")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .runtimes import SHARED
+from .networks import SHARED
 
 # How the gradients of several workers come together; docs/distributed.md.
 DISTRIBUTIONS = ("none", "ring", "ps_async", "ps_sync")

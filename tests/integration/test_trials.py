@@ -17,7 +17,10 @@ from typing import Any
 
 import docker
 import pytest
-from strata import account, cgroup, members, processes, trial
+from strata import members
+from strata.host import cgroup, processes
+from strata.trial import account
+from strata.trial import slot as trial
 
 from tests.conftest import REPO, STATE
 

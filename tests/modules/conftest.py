@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import lease
+from strata.host import lease
 
 from tests.conftest import REPO, environment
 

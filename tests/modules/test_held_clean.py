@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import lease
-from strata.owned import MARKER, Folder
+from strata.host import lease
+from strata.host.owned import MARKER, Folder
 
 from .conftest import RunModule
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import image, lease
-from strata.owned import Folder
+from strata.host import lease
+from strata.host.owned import Folder
+from strata.image import rootfs
 
 from tests.modules.conftest import RunModule
 
@@ -22,7 +23,7 @@ def archive(tmp_path: Path) -> tuple[str, Path]:
     (root / "opt").mkdir(parents=True)
     (root / "opt" / "file").write_text("content")
     tar = tmp_path / "image.tar"
-    return image.pack(root, tar), tar
+    return rootfs.pack(root, tar), tar
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_another_image_goes_when_no_run_uses_it_and_absent_removes_all(
     run_module: RunModule, asked: dict[str, Any], archive: tuple[str, Path], tmp_path: Path
 ) -> None:
     (tmp_path / "made/opt/file").write_text("of another commit")
-    digest = image.pack(tmp_path / "made", tmp_path / "other.tar")
+    digest = rootfs.pack(tmp_path / "made", tmp_path / "other.tar")
     other = {**asked, "digest": digest, "archive": str(tmp_path / "other.tar")}
     with subprocess.Popen(["sleep", "600"]) as run:
         holder = {"host": socket.gethostname(), "pid": run.pid, "start": lease.start_time(run.pid)}

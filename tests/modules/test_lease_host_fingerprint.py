@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import fingerprint, lease
+from strata.host import fingerprint, lease
 
 from .conftest import RunModule
 

@@ -148,6 +148,14 @@ def test_bad_experiments_are_refused_before_anything_is_touched(
     assert not results.exists()
 
 
+def test_an_inventory_in_which_a_key_stands_twice_is_refused(tmp_path: Path) -> None:
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("native: {hosts: {a: }}\nnative: {hosts: {b: }}\n")
+    done = ansible("playbooks/preflight.yml", "-i", str(inventory))
+    assert done.returncode != 0
+    assert "Found duplicate mapping key 'native'" in done.stderr
+
+
 def test_an_inventory_without_a_needed_group_is_refused(tmp_path: Path) -> None:
     inventory = tmp_path / "hosts.yml"
     inventory.write_text("testbed: {children: {native: {hosts: {localhost: }}}}\n")

@@ -16,11 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import cgroup, gpu, processes
-from . import (
+from ..fields import Field
+from ..host import cgroup, gpu, processes
+from ..host.counters import Counters
+from ..image.rootfs import Rootfs
+from .base import (
     LOG_BYTES,
-    Counters,
     Ended,
+    Runtime,
     Spec,
     StartError,
     inside,
@@ -195,6 +198,46 @@ class Native:
             self._process.wait()
             if not self._rooted:
                 processes.end_session(self._process.pid)
+
+
+FIELDS: dict[str, Field] = {}
+
+
+def make(spec: Spec) -> Runtime:
+    """The process for one program."""
+    return Native(spec)
+
+
+def store(state_dir: Path, content: str) -> Rootfs:
+    """The image unpacked below the state folder."""
+    return Rootfs(state_dir / "images", content)
+
+
+def facts() -> dict[str, Any]:
+    """Nothing that preflight does not ask of the host itself."""
+    return {}
+
+
+def why_not(facts: dict[str, Any], image_kind: str) -> str:
+    """It can be had on every host."""
+    del facts, image_kind
+    return ""
+
+
+def fingerprint() -> dict[str, Any]:
+    """Nothing: it is the host."""
+    return {}
+
+
+def found() -> dict[str, list[str]]:
+    """The control groups of programs."""
+    return {"control groups": [group.name for group in cgroup.existing()]}
+
+
+def remove() -> None:
+    """End and remove them, and the group that holds them."""
+    leftovers()
+    cgroup.remove_all()
 
 
 def leftovers() -> list[str]:

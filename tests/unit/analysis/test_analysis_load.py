@@ -40,6 +40,35 @@ def test_a_row_a_trial_with_levels_metrics_and_phases_as_columns(folder: Path) -
     assert trials["duration_s"][0] == clock["finished"] - clock["launched"]
 
 
+def test_a_run_of_schema_2_is_read_as_it_was(folder: Path, tmp_path: Path) -> None:
+    """Its metrics were known to the analysis, and the items of its steps were called images."""
+    old = tmp_path / "old"
+    shutil.copytree(folder, old)
+    for path in old.rglob("*.json"):
+        change(path, schema=2)
+    document = json.loads((old / "run.json").read_text())
+    del document["workloads"]
+    synthetic.dump(old / "run.json", document)
+    for path in old.glob("trials/*/steps.parquet"):
+        pd.read_parquet(path).rename(columns={"items": "images"}).to_parquet(path)
+    before, now = (load.load(run) for run in (old, folder))
+    assert {metric.name for metric in before.metrics if metric.name in before.trials} == {
+        metric.name for metric in now.metrics if metric.name in now.trials
+    }
+    assert all(metric == now.metrics.get(metric.name) for metric in before.metrics)
+    assert before.trials.equals(now.trials)
+    assert load.steps(before)[0].equals(load.steps(now)[0])
+    assert set(load.steps(before)[0]["items"]) == {synthetic.BATCH}
+
+
+def test_a_metric_that_nobody_declared_is_shown_and_compared_with_nothing(folder: Path) -> None:
+    path = next(folder.glob("trials/*/record.json"))
+    found = json.loads(path.read_text())["metrics"]
+    change(path, metrics=found | {"fsync_latency": {"value": 0.5, "unit": "s"}})
+    metric = load.load(folder).metrics.get("fsync_latency")
+    assert (metric.label, metric.unit, metric.better) == ("Fsync latency", "s", "")
+
+
 def test_trials_stand_in_the_order_of_the_plan(folder: Path) -> None:
     loaded = load.load(folder)
     planned = [trial.trial for slot in loaded.plan.slots for trial in slot.trials]

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from synthetic import DOCKER, NATIVE, Effect, Synthetic, cells, dump
 
-from analysis import export, report, shown, tables, terminal
+from analysis import answers, export, report, shown, tables, terminal
 from analysis.__main__ import main
 from analysis.load import load
 
@@ -60,6 +60,33 @@ def test_two_labels_of_one_platform_do_not_differ(tmp_path: Path) -> None:
     built = tables.build(load(equal().write(tmp_path / "run")))
     assert list(of(built, "throughput")["verdict"]) == ["no credible change"]
     assert "label" not in " ".join(built.trials["case"])
+
+
+def test_two_workloads_of_one_run_are_answered_for_apart(tmp_path: Path) -> None:
+    """Both have a rate, one in hashes and one in steps; only of the second there is throughput."""
+    mnist = [{**cell, "workload": "mnist_dnn"} for cell in cells(NATIVE, DOCKER)]
+    spin = [{k: v for k, v in cell.items() if k not in ("model", "batch_size")} for cell in mnist]
+    spin = [{**cell, "workload": "spin", "work": 5} for cell in spin]  # options of its own
+    effects = {"docker": Effect(slower=1 / TRUTH)}
+    run = Synthetic([*spin, *mnist], effects, factors=["runtime", "workload"])
+    folder = run.write(tmp_path / "run")
+    for path in folder.glob("trials/*/record.json"):
+        document = json.loads(path.read_text())
+        found = document["metrics"]
+        if document["levels"]["workload"] == "spin":
+            found["rate"] = {**found.pop("throughput"), "unit": "hashes/s"}
+        else:
+            found["rate"] = {"value": found["throughput"]["value"] / 100, "unit": "steps/s"}
+        dump(path, document)
+    built = tables.build(load(folder))
+    assert list(of(built, "rate")["case"]) == ["spin"]
+    assert list(of(built, "rate_mnist_dnn")["case"]) == ["mnist_dnn"]
+    assert list(of(built, "elapsed")["case"]) == ["mnist_dnn", "spin"]
+    said = answers.sentences(built)
+    assert [line.split(": ")[1].split()[0] for line in said] == ["rate", "throughput"]
+    report.make(folder)
+    page = (folder / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Rate (mnist_dnn)" in page and "(steps/s" in page and "(hashes/s" in page
 
 
 def test_three_trials_are_too_few(tmp_path: Path) -> None:

@@ -30,8 +30,15 @@ def count(levels: dict[str, list[Any]]) -> int:
     return len(next(iter(levels.values())))
 
 
+UNITS = {
+    **{"limit": "images/s", "throughput": "images/s", "goodput": "bytes/s"},
+    **dict.fromkeys(("exchange", "skew", "run_time", "time_delta"), "s"),
+}
+
+
 def put(document: dict[str, Any], **values: float) -> None:
-    document["metrics"] |= {k: {"value": v, "unit": "1"} for k, v in values.items()}
+    found = {k: {"value": v, "unit": UNITS.get(k, "1")} for k, v in values.items()}
+    document["metrics"] |= found
 
 
 def test_a_cluster_stands_beside_its_limit(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import synthetic
 
-from analysis import schema
+from schema import documents as schema
 
 
 @pytest.fixture
@@ -170,6 +170,6 @@ def test_a_whole_line_that_is_no_event_is_damage(run: Path) -> None:
 
 def test_the_schema_imports_without_pandas() -> None:
     """The plugins validate each record they write, and must not wait for the analysis."""
-    code = "import sys; import analysis.schema; print({'pandas', 'numpy'} & set(sys.modules))"
+    code = "import sys; import schema.documents; print({'pandas', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
