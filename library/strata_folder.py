@@ -99,8 +99,8 @@ def claim(module: AnsibleModule, folder: Folder) -> None:
     changed = not folder.is_ours()
     if not module.check_mode:
         folder.claim()
-    before = [] if changed else [str(folder.path)]
-    module.exit_json(changed=changed, diff={"before": before, "after": [str(folder.path)]})
+    ours = [str(folder.path)]
+    module.exit_json(changed=changed, diff=diff([] if changed else ours, ours))
 
 
 def empty(module: AnsibleModule, folder: Folder, keep: list[str]) -> None:
@@ -119,8 +119,16 @@ def empty(module: AnsibleModule, folder: Folder, keep: list[str]) -> None:
         progress=[
             f"{path!r} is not Strata's, and stays" for path in foreign if not module.check_mode
         ],
-        diff={"before": before, "after": after},
+        diff=diff(before, after),
     )
+
+
+def diff(before: list[str], after: list[str]) -> dict[str, str]:
+    """What is Strata's, a path a line."""
+    return {
+        "before": "".join(f"{path}\n" for path in before),
+        "after": "".join(f"{path}\n" for path in after),
+    }
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def test_a_cache_is_claimed_and_emptied_by_name(run_module: RunModule, tmp_path:
     for name in ("images", "wheels", "rehearsal", "thesis"):
         (cache / name / "inner").mkdir(parents=True)
     would = run_module("strata_folder", gone, check=True, diff=True)
-    kept = [str(cache), str(cache / "rehearsal")]
+    kept = f"{cache}\n{cache}/rehearsal\n"
     assert would["changed"] and would["diff"]["after"] == kept
     assert (cache / "images").exists()
     done = run_module("strata_folder", gone)
