@@ -87,7 +87,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused
 from ansible.module_utils.strata.host import making, uses
 from ansible.module_utils.strata.image.build import Builder, Source
-from ansible.module_utils.strata.runtimes.docker.store import export
+from ansible.module_utils.strata.runtimes.docker.images import export
 from ansible.module_utils.strata.trial import termination
 
 

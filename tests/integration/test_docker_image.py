@@ -9,7 +9,6 @@ from pathlib import Path
 import docker
 import pytest
 from strata.image import rootfs
-from strata.runtimes.docker import store
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 

@@ -11,7 +11,7 @@ import docker
 import pytest
 from strata.image import build
 from strata.image import rootfs as image
-from strata.runtimes.docker import store
+from strata.runtimes.docker import images
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 TAG = "strata-test/tiny:1"
@@ -39,7 +39,7 @@ def test_it_is_exported_with_the_workloads(tiny: str, tmp_path: Path) -> None:
     (code / "spin.py").write_text("pass")
     source = build.Source("oci", "", [], Path("unused"), code, tiny)
     built = [
-        build.Builder(source, tmp_path / name, export=store.export).build()
+        build.Builder(source, tmp_path / name, export=images.export).build()
         for name in ("one", "two")
     ]
     assert built[0].digest == built[1].digest

@@ -12,7 +12,7 @@ import pytest
 from strata.errors import Refused
 from strata.runtimes import docker
 from strata.runtimes.docker import engine as engines
-from strata.runtimes.docker import store as image_store
+from strata.runtimes.docker import images
 
 INFO = {
     "ID": "62A4:GLA5",
@@ -137,4 +137,4 @@ def test_an_engine_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(engines, "ask", silent)
     with pytest.raises(Refused, match=r"(?s)the Docker engine of this host answers.*refused.*log"):
-        image_store.DockerImage("0" * 64).holds()
+        images.DockerImage("0" * 64).holds()

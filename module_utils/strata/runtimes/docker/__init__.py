@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base import Runtime, Spec, Unavailable
 from .engine import FIELDS, facts, fingerprint
-from .store import DockerImage
+from .images import DockerImage
 
 __all__ = [
     "FIELDS",

@@ -28,7 +28,7 @@ from ..base import (
     tail,
     watched,
 )
-from .store import REPOSITORY, reference
+from .images import REPOSITORY, reference
 
 LABEL = "strata.trial"
 # Threads of TensorFlow and its peers, far above what any host needs, far below a fork bomb.
