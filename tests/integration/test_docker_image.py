@@ -9,6 +9,7 @@ from pathlib import Path
 import docker
 import pytest
 from strata.image import rootfs
+from strata.runtimes.docker import images
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 
