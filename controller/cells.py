@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from strata import networks
 from strata.errors import Refused
 from strata.identity import digest, short
 from strata.members import FIRST_PORT, LAST_PORT, MOST_MEMBERS
-from strata.networks import NETWORKS
 
 from .experiment import Experiment, options_of, resolve_options
 from .levels import PLATFORM, RESOURCES, SCENARIO, Level, Levels
@@ -52,7 +52,7 @@ def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
     found: dict[str, Cell] = {}
     for combination in itertools.product(*stated.values()):
         chosen = {**experiment.options, **dict(zip(stated, combination, strict=True))}
-        chosen.setdefault("network", NETWORKS[str(chosen["runtime"])][0])
+        chosen.setdefault("network", networks.of(str(chosen["runtime"]))[0])
         chosen = {**chosen, **_scenario(chosen)}
         if _fits(chosen) and not _excluded(chosen, experiment):
             cell = _resolve(experiment.workload, chosen)
@@ -101,9 +101,9 @@ def _fits(chosen: Levels) -> bool:
     """Whether the levels can go together at all."""
     alone = chosen["distribution"] == "none"
     return (
-        chosen["network"] in NETWORKS[str(chosen["runtime"])]
+        chosen["network"] in networks.of(str(chosen["runtime"]))
         and (chosen["workers"] == 1 or not alone)
-        and (chosen["network"] != "none" or alone)
+        and (networks.get(str(chosen["network"])).peers != "none" or alone)
         # A background job is on one host, and so is what runs beside it.
         and (chosen["beside"] is None or alone or chosen["placement"] != "spread")
     )
@@ -164,7 +164,7 @@ def baseline(experiment: Experiment) -> Levels:
     """The experiment's, with the network that its runtime implies."""
     found = dict(experiment.baseline)
     if "runtime" in found:
-        found.setdefault("network", NETWORKS[str(found["runtime"])][0])
+        found.setdefault("network", networks.of(str(found["runtime"]))[0])
     return found
 
 

@@ -18,6 +18,7 @@ from strata.identity import digest
 import workloads
 
 from . import levels, strict_yaml
+from .blocks import VISITS
 from .levels import FACTORS, PLATFORM, Level, Levels
 
 __all__ = ["PLATFORM", "Experiment", "Level", "Levels", "load", "resolve_options"]
@@ -90,6 +91,7 @@ class Experiment(Closed):
     exclude: list[dict[str, Level | list[Level]]] = []
     baseline: Levels
     repeats: Annotated[int, Field(ge=1)]
+    visits: Annotated[int, Field(ge=1)] = VISITS
     seed: int = 1
     time_limit: str | int = "15m"
     time_budget: str | int = "12h"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from strata import units
+from strata import runtimes, units
 from strata.errors import Refused, nearest
 from strata.members import DISTRIBUTIONS, MOST_MEMBERS, PLACEMENTS
 from strata.networks import NETWORKS
@@ -25,7 +25,6 @@ RESOURCES = ("cpus", "memory", "numa", "gpus", "quota")
 SCENARIO = ("distribution", "workers", "servers", "placement", "beside")
 
 SUBSTRATES = ("bare_metal", "vm")
-ALL_NETWORKS = tuple(dict.fromkeys(name for names in NETWORKS.values() for name in names))
 MOST_CPUS = 8192  # CONFIG_NR_CPUS of the largest kernels
 MOST_NODES = 1024  # NUMA nodes, MAX_NUMNODES
 LEAST_MEMORY = 6 * 2**20  # Docker's
@@ -176,8 +175,8 @@ def ranges(numbers: Collection[int]) -> str:
 # Every built-in factor, in the order of a cell's levels.
 _TABLE = (
     _one_of("substrate", SUBSTRATES),
-    _one_of("runtime", tuple(NETWORKS)),
-    _one_of("network", ALL_NETWORKS),
+    _one_of("runtime", tuple(runtimes.known())),
+    _one_of("network", tuple(NETWORKS)),
     # It changes nothing: it names two sides of one platform, for an A/A comparison.
     Factor(
         "label",

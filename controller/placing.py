@@ -142,9 +142,9 @@ def _against(cell: Cell, reference: Cell, baseline: Levels) -> str:
     return " against ".join(sides)
 
 
-def place(cell: Cell, pool: list[Host], repetition: int) -> list[Host]:
-    """Repetition r of all cells with one pool on the same hosts, so that sides are paired there."""
-    first = (repetition - 1) % len(pool)
+def place(cell: Cell, pool: list[Host], sweep: int) -> list[Host]:
+    """All cells with one pool on the same hosts in a round, so that arms are paired there."""
+    first = (sweep - 1) % len(pool)
     return [*pool[first:], *pool[:first]][: cell.hosts]
 
 

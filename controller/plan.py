@@ -6,15 +6,14 @@ import random
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from strata import members, units
+from strata import members, networks, units
 from strata.errors import Refused
 from strata.identity import digest
-from strata.networks import SHARED
 
 import workloads
 
+from . import blocks, placing
 from . import cells as design
-from . import placing
 from .cells import Cell
 from .experiment import Experiment, canonical, options_of
 from .levels import SUBSTRATES, Levels
@@ -49,6 +48,9 @@ class Slot:
 
     slot: str
     block: str
+    setting: str  # that the block is a visit of; '' for none
+    round: int  # of the block, from 1
+    position: int  # in the round, from 1
     hosts: list[str]
     trials: list[Trial]
 
@@ -84,7 +86,7 @@ def make(asked: Experiment, hosts: list[Host]) -> Plan:
     pools = placing.pools(cells, baseline, hosts)
     estimate = _estimate(cells, pools, experiment.repeats)
     _check_budget(asked, estimate, len(cells))
-    slots = _slots(experiment, cells, pools)
+    slots = _slots(experiment, cells, pools, baseline)
     _check_memory(slots, hosts)
     return Plan(
         slots,
@@ -135,31 +137,23 @@ def _check_groups(experiment: Experiment, hosts: list[Host]) -> None:
                 )
 
 
-def _slots(experiment: Experiment, cells: list[Cell], pools: Pools) -> list[Slot]:
-    """Blocks by expensive setting; in a block, rounds that hold every cell once, shuffled.
-
-    A round is a complete randomised block in time, so that a drift of the machine falls on
-    all sides of a comparison alike.
-    """
+def _slots(experiment: Experiment, cells: list[Cell], pools: Pools, baseline: Levels) -> list[Slot]:
+    """Every turn of the schedule as a slot, on hosts that all turns of a round share."""
     order = random.Random(experiment.seed)  # noqa: S311 - a reproducible shuffle, no secret
-    settings = sorted({setting(cell.levels) for cell in cells})
-    order.shuffle(settings)
+    arms = [blocks.Arm(cell, setting(cell), design.case(cell, baseline)) for cell in cells]
     slots: list[Slot] = []
-    for number, name in enumerate(settings, 1):
-        block = [cell for cell in cells if setting(cell.levels) == name]
-        for repetition in range(1, experiment.repeats + 1):
-            for cell in order.sample(block, len(block)):
-                there = placing.place(cell, pools[cell.name], repetition)
-                chosen = [host.name for host in there]
-                trials = _trials(cell, repetition, chosen)
-                slots.append(Slot(f"s{len(slots) + 1:04d}", f"b{number}", chosen, trials))
+    for turn in blocks.schedule(arms, experiment.repeats, experiment.visits, order):
+        hosts = [host.name for host in placing.place(turn.cell, pools[turn.cell.name], turn.sweep)]
+        name, block = f"s{len(slots) + 1:04d}", f"b{turn.block}"
+        trials = _trials(turn.cell, turn.repetition, hosts)
+        place = (turn.setting, turn.round, turn.position)
+        slots.append(Slot(name, block, *place, hosts, trials))
     return slots
 
 
-def setting(levels: Levels) -> str:
-    """What is expensive to switch and so decides the block: an overlay; hosts have theirs."""
-    network = str(levels["network"])
-    return "" if network in ("host", "bridge", "none", *SHARED) else network
+def setting(cell: Cell) -> str:
+    """What must be switched to before the cell can be measured; '' where nothing must."""
+    return networks.get(str(cell.levels["network"])).setting
 
 
 def _trials(cell: Cell, repetition: int, hosts: list[str]) -> list[Trial]:
@@ -177,11 +171,14 @@ def _trials(cell: Cell, repetition: int, hosts: list[str]) -> list[Trial]:
 def _estimate(cells: list[Cell], pools: Pools, repeats: int) -> dict[str, float]:
     """Seconds and bytes of the whole plan: rough, and rather too much."""
     seconds, size, programs = 0.0, 0, 0
+    visited = max(1, len({setting(cell) for cell in cells} - {""}))
     for cell in cells:
+        # A cell that needs no setting is measured in every block.
+        turns = repeats if setting(cell) else repeats * visited
         cores = min(host.cores for host in pools[cell.name])
-        seconds += repeats * (slot_seconds(cell.levels, cores) + TRIAL_OVERHEAD_S)
-        size += repeats * sum(_record_bytes(job) for job in (cell.levels, cell.job) if job)
-        programs += repeats * cell.members
+        seconds += turns * (slot_seconds(cell.levels, cores) + TRIAL_OVERHEAD_S)
+        size += turns * sum(_record_bytes(job) for job in (cell.levels, cell.job) if job)
+        programs += turns * cell.members
     return {"seconds": seconds, "bytes": float(size), "programs": float(programs)}
 
 

@@ -30,6 +30,8 @@ from . import merge
 
 # Not for a run: the folder of all campaigns' states.
 CAMPAIGNS = "campaigns"
+# Where a slot stands in its plan.
+TURN = ("block", "round", "position")
 
 
 def now() -> str:
@@ -283,6 +285,8 @@ class Run:
             [*outcomes, *self._lost(slot, outcomes)],
             self.document["workloads"],
         )
+        for outcome in whole:
+            outcome["record"] |= {key: slot[key] for key in TURN if key in slot}
         records = [self._store_trial(outcome) for outcome in whole]
         statuses = {record["trial"]: record["status"] for record in records}
         self.event("slot_finished", slot=slot["slot"], trials=statuses)

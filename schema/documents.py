@@ -149,6 +149,9 @@ class Record(Versioned):
     trial: Name
     cell: Name
     repetition: int
+    block: str = ""
+    round: int = 0  # 0: a record of before schema 3, which did not say
+    position: int = 0
     role: Literal["measured", "background"]
     levels: dict[str, Level]
     platform: str
@@ -223,6 +226,9 @@ class PlannedTrial(Document):
 class Slot(Document):
     slot: Name
     block: str
+    setting: str = ""
+    round: int = 0  # 0: a plan of before schema 3, which did not say
+    position: int = 0
     hosts: list[str]
     trials: list[PlannedTrial]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .networks import SHARED
+from . import networks
 
 # How the gradients of several workers come together; docs/distributed.md.
 DISTRIBUTIONS = ("none", "ring", "ps_async", "ps_sync")
@@ -70,7 +70,7 @@ def _address(trial: dict[str, Any], member: Member, addresses: dict[str, str]) -
     levels = trial["levels"]
     if levels["placement"] == "together":
         host = "127.0.0.1"
-    elif levels["network"] in SHARED or own_network(levels):
+    elif networks.get(levels["network"]).peers == "name" or own_network(levels):
         host = name(trial, member)
     else:
         host = addresses[member["host"]]

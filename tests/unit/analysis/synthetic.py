@@ -117,7 +117,8 @@ class Synthetic:
         document = {
             "schema": schema.SCHEMA, "run": folder.parents[1].name, "slot": slot,
             "trial": folder.name,
-            "cell": cell, "repetition": n, "role": "measured", "levels": levels,
+            "cell": cell, "repetition": n, "block": "b1", "round": n, "position": 1,
+            "role": "measured", "levels": levels,
             "platform": "/".join(levels[k] for k in ("substrate", "runtime", "network")),
             "hosts": ["node1"], "status": "ok", "reason": None,
             "image": {"kind": "rootfs", "digest": self.image}, "dataset": DATASET,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tracemalloc
 from collections import Counter
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from strata import networks
 from strata.errors import Refused
 
 from controller import plan
@@ -44,6 +46,42 @@ def test_rounds_are_shuffled_by_the_seed_alone() -> None:
     order = [slot.trials[0].cell for slot in make(repeats=20).slots]
     rounds = {tuple(order[i : i + 4]) for i in range(0, 80, 4)}
     assert len(rounds) > 5
+
+
+def test_the_arms_of_a_case_are_side_by_side() -> None:
+    made = make(repeats=10)
+    assert {slot.block for slot in made.slots} == {"b1"}
+    for first in range(0, len(made.slots), 2):
+        pair = made.slots[first : first + 2]
+        levels = [slot.trials[0].levels for slot in pair]
+        assert {one["runtime"] for one in levels} == {"native", "docker"}
+        assert len({one["model"] for one in levels}) == 1
+        assert [slot.position % 2 for slot in pair] == [1, 0]
+        assert pair[0].round == pair[1].round
+
+
+def test_an_overlay_that_is_expensive_to_switch_is_visited_with_the_baseline_in_each_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("none", "docker_overlay"):
+        costly = dataclasses.replace(networks.NETWORKS[name], setting=name)
+        monkeypatch.setitem(networks.NETWORKS, name, costly)
+    factors = {
+        "runtime": ["native", "docker"],
+        "network": ["host", "none", "docker_overlay"],
+        "model": ["tiny"],
+    }
+    baseline = {"runtime": "native"}
+    made = make(factors=factors, baseline=baseline, repeats=4, visits=2)
+    blocks = {slot.block: slot.setting for slot in made.slots}
+    assert sorted(blocks.values()) == ["docker_overlay"] * 2 + ["none"] * 2
+    for block, setting in blocks.items():
+        found = [slot.trials[0].levels for slot in made.slots if slot.block == block]
+        seen = {f"{levels['runtime']}/{levels['network']}" for levels in found}
+        assert seen == {"native/host", "docker/host", f"docker/{setting}"}
+    native = [s for s in made.slots if s.trials[0].levels["runtime"] == "native"]
+    assert len({slot.trials[0].trial for slot in native}) == len(native) == 8
+    assert made.estimate["programs"] == len(made.slots)
 
 
 def test_a_cell_is_named_by_its_levels() -> None:

@@ -30,7 +30,10 @@ def trial(number: int) -> dict[str, Any]:
 
 
 SLOTS = [
-    {"slot": f"s{number}", "block": "b1", "hosts": ["here"], "trials": [trial(number)]}
+    {
+        **{"slot": f"s{number}", "block": "b1", "setting": "", "round": 1, "position": number},
+        **{"hosts": ["here"], "trials": [trial(number)]},
+    }
     for number in (1, 2)
 ]
 PLAN = {"slots": SLOTS, "estimate": {"seconds": 1.0, "bytes": 1.0}}
@@ -72,6 +75,11 @@ def test_slots_without_a_record_are_pending(run: results.Run) -> None:
     run.store(SLOTS[1], [outcome(2, "failed")])
     assert run.pending() == []
     assert run.references() == {"here": {"cpu.model": "m"}}
+
+
+def test_a_record_says_where_it_stands_in_the_plan(run: results.Run) -> None:
+    (record,) = run.store(SLOTS[1], [outcome(2)])
+    assert (record["block"], record["round"], record["position"]) == ("b1", 1, 2)
 
 
 def test_a_record_is_never_replaced(run: results.Run) -> None:

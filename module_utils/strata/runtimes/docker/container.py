@@ -13,9 +13,9 @@ import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
 
+from ... import networks
 from ...host import cgroup, processes
 from ...host.counters import Counters
-from ...networks import SHARED
 from ..base import (
     LOG_BYTES,
     Ended,
@@ -126,9 +126,10 @@ class Docker:
     def _network(self) -> dict[str, Any]:
         """How it is connected, and where peers find it."""
         spec = self._spec
-        if self._own_network() or spec.network in SHARED:
+        network = networks.get(spec.network)
+        if self._own_network() or network.peers == "name":
             # The engine's own name service knows containers there by their name.
-            return {"network": SHARED.get(spec.network, f"strata-{spec.trial}"), "name": spec.name}
+            return {"network": network.called or f"strata-{spec.trial}", "name": spec.name}
         ports = {"ports": {f"{spec.port}/tcp": spec.port}} if spec.port else {}
         return {"network_mode": spec.network, **(ports if spec.network == "bridge" else {})}
 

@@ -1,0 +1,105 @@
+"""In which order a plan measures its cells: blocks, rounds, cases, arms.
+
+A *block* is one visit of a setting: switched to, proven, measured, left. Every setting is visited
+several times, in sweeps of random order, so that neither a drift of the machine nor what a
+setting leaves behind falls on one side of a comparison. A cell that needs no setting, and with
+it the baseline, is measured in every block: no comparison is made across a switch. A *round* has
+every cell of its block once: cases in random order, and the arms of a case side by side, in
+random order, since what is measured one right after the other differs least by chance
+(randomised complete blocks; Montgomery, Design and Analysis of Experiments, chapter 4).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+C = TypeVar("C")
+
+# A setting is visited this often unless an experiment states it, and never more often than it has
+# repetitions to spread over its visits.
+VISITS = 3
+
+
+@dataclass(frozen=True)
+class Arm(Generic[C]):
+    """A cell to be scheduled, the setting that it needs ('' for none), and the case it is of."""
+
+    cell: C
+    setting: str
+    case: str
+
+
+@dataclass(frozen=True)
+class Turn(Generic[C]):
+    """One measurement of a cell, and where it stands in the plan. All numbers count from 1."""
+
+    block: int
+    setting: str
+    round: int  # within its block
+    position: int  # within its round
+    sweep: int  # rounds of the whole plan: everything in one sweep runs on the same hosts
+    repetition: int  # of this cell, in the whole plan
+    cell: C
+
+
+def schedule(
+    arms: Sequence[Arm[C]], repeats: int, visits: int, order: random.Random
+) -> list[Turn[C]]:
+    """Every turn of a plan, in the order in which they are taken.
+
+    A cell that needs a setting has `repeats` turns, spread over the visits of its setting. A cell
+    that needs none has as many in every block as the block has rounds.
+    """
+    turns: list[Turn[C]] = []
+    seen: dict[int, int] = {}
+    sweep = 0
+    for block, (setting, rounds) in enumerate(blocks(arms, repeats, visits, order), 1):
+        here = [n for n, arm in enumerate(arms) if arm.setting in ("", setting)]
+        for number in range(1, rounds + 1):
+            sweep += 1
+            for position, index in enumerate(_round(arms, here, order), 1):
+                seen[index] = seen.get(index, 0) + 1
+                place = (block, setting, number, position, sweep, seen[index])
+                turns.append(Turn(*place, arms[index].cell))
+    return turns
+
+
+def blocks(
+    arms: Sequence[Arm[C]], repeats: int, visits: int, order: random.Random
+) -> Iterator[tuple[str, int]]:
+    """Each block's setting and number of rounds. Without settings there is one block."""
+    settings = sorted({arm.setting for arm in arms} - {""})
+    if not settings:
+        yield "", repeats
+        return
+    last = ""
+    for rounds in shares(repeats, visits):
+        sequence = order.sample(settings, len(settings))
+        # A setting that ends one sweep does not begin the next: that would be no new visit.
+        if sequence[0] == last and len(sequence) > 1:
+            sequence.append(sequence.pop(0))
+        yield from ((setting, rounds) for setting in sequence)
+        last = sequence[-1]
+
+
+def shares(repeats: int, visits: int) -> list[int]:
+    """The rounds of each visit: `repeats` in as many equal shares as there are visits.
+
+    >>> shares(5, 3)
+    [2, 2, 1]
+    """
+    visits = min(visits, repeats)
+    least, more = divmod(repeats, visits)
+    return [least + (n < more) for n in range(visits)]
+
+
+def _round(arms: Sequence[Arm[C]], here: list[int], order: random.Random) -> list[int]:
+    """The arms of one round: cases shuffled, and in each case its arms."""
+    cases: dict[str, list[int]] = {}
+    for index in here:
+        cases.setdefault(arms[index].case, []).append(index)
+    shuffled = order.sample(sorted(cases), len(cases))
+    return [index for case in shuffled for index in order.sample(cases[case], len(cases[case]))]
