@@ -18,6 +18,8 @@ REPO = Path(__file__).parent.parent
 LOCAL = ("-i", "inventories/local")
 STATE = Path("/var/lib/strata")
 EXPERIMENTS = REPO / "tests/data/experiments"
+# After so long, what a test waits for counts as missing. Nothing is measured by it.
+PATIENCE_S = 300.0
 
 
 def environment() -> dict[str, str]:
@@ -110,15 +112,17 @@ def tier(nodeid: str) -> str:
 def group(item: pytest.Item) -> str | None:
     """The tests that it must run one after another with, on one worker.
 
-    They share the lab, the state of this machine, or what their module has made once.
+    They share the state of this machine, and the lab that is made from it, or else what their
+    module has made once.
     """
     fixtures = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
-    wide = [name for name, found in fixtures.items() if found[-1].scope in ("module", "package")]
-    if wide:
-        return Path(fixtures[wide[0]][-1].baseid).stem
-    return "machine" if "deployed" in fixtures else None
+    if "deployed" in fixtures:
+        return "machine"
+    shared = [found[-1] for found in fixtures.values() if found[-1].scope in ("module", "class")]
+    return Path(shared[0].baseid.split("::")[0]).stem if shared else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: TIERS.index(tier(item.nodeid)))
     for item in items:
