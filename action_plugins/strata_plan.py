@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import experiment, lease, plan, preflight, results, units
-from strata.build import Source
+from strata import runtimes, units
 from strata.errors import Refused
+from strata.host import lease, owned
 from strata.identity import digest
-from strata.runtimes import NETWORKS
+from strata.image.build import Source
+
+from controller import experiment, plan, preflight, results, stages
 
 # In an inventory: what to do when it has no host.
 NEXT = "# next: "
@@ -25,7 +26,12 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset({"experiment", "slice", "results", "run", "hosts", "image", "dataset"})
+    _VALID_ARGS = frozenset(
+        {
+            *("experiment", "slice", "results", "run", "attempts", "cache", "image", "dataset"),
+            *("testbed", "hosts", "controller"),
+        }
+    )
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -36,36 +42,55 @@ class ActionModule(ActionBase):
 
     def _plan(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         facts, kind = given.get("hosts") or {}, given["image"]["kind"]
-        asked = experiment.load(Path(given["experiment"]), given.get("slice") or "")
-        hosts = testbed(task_vars, facts, kind)
+        coming = stages.asked(task_vars["ansible_run_tags"], task_vars["ansible_skip_tags"])
+        file, results_dir = Path(given["experiment"]), Path(given["results"])
+        asked = experiment.load(file, given.get("slice") or "")
+        preflight.check_image(given["image"])
+        preflight.check_attempts(int(given.get("attempts", 1)))
+        preflight.check_results(results_dir)
+        hosts = testbed(task_vars, given["testbed"], facts, kind)
         made = plan.make(asked, hosts)
         trials = [trial for slot in made.slots for trial in slot.trials]
         needs_data = any(trial.levels.get("data") == "real" for trial in trials)
-        data = preflight.dataset_of(asked, given.get("dataset") or "") if needs_data else None
+        folder = given.get("dataset") or ""
+        data = preflight.dataset_of(asked, folder, file.parent) if needs_data else None
         _check_data(needs_data, data, asked.name)
+        owned.Folder(Path(given["cache"]), "cache").is_ours()
         for name, answers in facts.items():
+            preflight.check_state(name, answers)
+            preflight.check_root(name, answers, kind)
             preflight.check_disk(name, answers)
+        preflight.check_one_name(facts)
         if facts:
             addresses = {host.name: host.address for host in hosts}
             preflight.check_addresses([slot.hosts for slot in made.slots], addresses)
-        me = controller()
+        me = lease.process(os.getppid())
+        here = _controller(facts, given.get("controller"))
         broken = [
-            name for name, answers in facts.items() if preflight.stale_lease(name, answers, me)
+            name
+            for name, answers in {**facts, **here}.items()
+            if lease.stale(name, answers, me, wait=True)
         ]
         identity = digest([asked.identity, made.identity, _source(given["image"]).key, data])
-        results_dir = Path(given["results"])
-        name, there = results.choose(results_dir, asked.name, identity, given.get("run") or "")
-        done = results.Run(results_dir / name).done() if there else set()
+        wanted = given.get("run") or ""
+        if wanted:
+            results.check_name(wanted)
+        # On paper a plan may have other cells than the hosts' answers give it: it is no run's yet.
+        chosen = results.Choice(wanted, False, [])
+        if facts:
+            chosen = results.choose(results_dir, asked.name, identity, wanted)
+        left = results.Run(results_dir / chosen.name).pending() if chosen.there else made.slots
         return {
             "plan": {
                 **made.document(),
-                "run": name,
+                "run": chosen.name,
                 "digest": identity,
                 "experiment": asked.model_dump(mode="json"),
                 "experiment_digest": asked.identity,
                 "factors": made.factors,
                 "baseline": made.baseline,
                 "left_out": made.left_out,
+                "confounds": made.confounds,
                 "hosts": {host.name: {"substrate": host.substrate} for host in hosts},
                 "addresses": {host.name: host.address for host in hosts},
                 "networks": sorted({str(trial.levels["network"]) for trial in trials}),
@@ -75,8 +100,10 @@ class ActionModule(ActionBase):
                 "time_limit": units.seconds(asked.time_limit),
             },
             "controller": me,
+            "controller_apart": bool(here),
+            "stages": coming,
             "break_leases": broken,
-            "progress": describe(made, name, there, len(done)) if facts else [],
+            "progress": describe(made, chosen, len(left)) if facts else [],
         }
 
 
@@ -94,10 +121,18 @@ def _check_data(needed: bool, data: dict[str, Any] | None, name: str) -> None:
         )
 
 
-def testbed(task_vars: dict[str, Any], facts: dict[str, Any], kind: str) -> list[plan.Host]:
-    """The hosts of the group `testbed`; `facts` are what strata_host said of each, if asked yet."""
+def testbed(
+    task_vars: dict[str, Any], names: list[str], facts: dict[str, Any], kind: str
+) -> list[plan.Host]:
+    """The hosts of the testbed; `facts` are what strata_host said of each, if asked yet."""
     groups, hostvars = task_vars["groups"], task_vars["hostvars"]
-    names = groups.get("testbed", [])
+    if groups.get("testbed") and not names:
+        raise Refused(
+            "a limit leaves hosts of the testbed",
+            example=f"--limit {groups['testbed'][0]},localhost",
+            given=f"--limit {context.CLIARGS['subset']}",
+            then=f"the testbed has {', '.join(groups['testbed'])}",
+        )
     if not names:
         raise Refused(
             "the inventory has no host in the group 'testbed'",
@@ -127,36 +162,66 @@ def _host(
     name: str, variables: dict[str, Any], facts: dict[str, Any] | None, kind: str
 ) -> plan.Host:
     groups = variables["group_names"]
-    runtimes = tuple(runtime for runtime in NETWORKS if runtime in groups)
+    preflight.check_host(name, variables.get("strata_address"))
+    members = tuple(runtime for runtime in runtimes.known() if runtime in groups)
     if facts is None:
         # Before a host is asked, an undeclared substrate is taken for bare metal: it only
         # names the cells of a plan that is made again once the host has answered.
-        return plan.Host(name, plan.substrate_of(groups, ""), runtimes, os.cpu_count() or 1)
-    why = preflight.why_no_docker(facts, kind)
+        return plan.Host(name, plan.substrate_of(groups, ""), members, os.cpu_count() or 1)
+    missing = {
+        runtime: why
+        for runtime in members
+        if (why := runtimes.get(runtime).why_not(facts[runtime], kind))
+    }
     return plan.Host(
         name,
         plan.substrate_of(groups, facts["virtualisation"]),
-        runtimes,
-        facts["cpus"],
-        {"docker": why} if why else {},
+        members,
+        len(facts["cpu_ids"]),
+        missing,
         facts["memory_available"],
         str(variables.get("strata_address") or facts["address"]),
+        facts["memory_total"],
+        frozenset(facts["cpu_ids"]),
+        frozenset(facts["numa_nodes"]),
+        frozenset(facts["gpu"]["ids"]),
     )
 
 
-def controller() -> dict[str, Any]:
-    """Who holds the leases: the ansible-playbook process, named so that its end can be seen."""
-    pid = os.getppid()
-    return {"host": socket.gethostname(), "pid": pid, "start": lease.start_time(pid)}
+def _controller(
+    facts: dict[str, dict[str, Any]], answers: dict[str, Any] | None
+) -> dict[str, dict[str, Any]]:
+    """What strata_host said of the controller, by its name; nothing where it is in the testbed.
+
+    Raises Refused where it was not asked.
+    """
+    if not facts:
+        return {}
+    if answers is None:
+        raise Refused(
+            "the controller takes part in every run: it builds, and keeps the records",
+            example=f"--limit {context.CLIARGS['subset']},localhost",
+            given=f"--limit {context.CLIARGS['subset']}",
+            then="add localhost to the limit",
+        )
+    known = {one["machine"] for one in facts.values()}
+    return {} if answers["machine"] in known else {"localhost": answers}
 
 
-def describe(made: plan.Plan, name: str, resumed: bool, done: int) -> list[str]:
-    """The plan in a few lines."""
+def describe(made: plan.Plan, chosen: results.Choice, left: int) -> list[str]:
+    """The plan in a few lines; `left` is the number of slots that are still to be run."""
     cells = {trial.cell for slot in made.slots for trial in slot.trials}
-    lines = [
-        f"{'resuming' if resumed else 'run'} {name}: {len(made.slots)} slots, {len(cells)} cells"
-        + (f", {done} trials done already" if resumed else "")
-        + f"; at most about {units.duration(made.estimate['seconds'])}"
+    slots = len(made.slots)
+    price = (
+        f"at most about {units.duration(made.estimate['seconds'])}"
         f" and {units.bytes_text(made.estimate['bytes'])}"
+    )
+    done = f"{slots - left} of them done already; " if chosen.there else ""
+    what = price if left else "what is left is its report"
+    verb = "resuming" if chosen.there else "run"
+    return [
+        f"{verb} {chosen.name}: {slots} slots, {len(cells)} cells; {done}{what}",
+        *chosen.passed,
+        *(f"left out: {item['what']}: {item['why']}" for item in made.left_out),
+        *(f"confounded: {item['what']}: {item['why']}" for item in made.confounds),
     ]
-    return lines + [f"left out: {item['what']}: {item['why']}" for item in made.left_out]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import plan as planning
-from strata import results, units
+from strata import units
 from strata.errors import Refused
-from strata.experiment import PLATFORM
+from strata.trial.record import DATASET
+
+from analysis.errors import AnalysisError
+from controller import metrics, results
+from controller import plan as planning
+from controller.experiment import PLATFORM
+from schema.documents import SchemaError
 
 
 class ActionModule(ActionBase):
@@ -43,7 +47,7 @@ class ActionModule(ActionBase):
         }
         try:
             return {**result, **states[given["state"]](Path(given["folder"]), given)}
-        except Refused as refused:
+        except (Refused, AnalysisError, SchemaError) as refused:
             raise AnsibleActionFail(str(refused)) from None
         except OSError as error:
             raise AnsibleActionFail(
@@ -55,12 +59,12 @@ class ActionModule(ActionBase):
         there = (folder / "run.json").exists()
         if not there:
             results.Run.create(folder, _document(given), _plan(given), given["hosts"])
-        run = results.Run(folder)
+        run = _run(folder, given)
         pending = run.pending(given.get("retry") or [], given.get("attempts") or 1)
-        if there:
+        if there and pending:
             _check_same_bits(run, given)
-            if pending:
-                run.event("resumed")
+        if there and (pending or not run.closed()):
+            run.event("resumed")
         return {"changed": not there, "pending": pending, "references": run.references()}
 
     def _again(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -76,8 +80,6 @@ class ActionModule(ActionBase):
         what = " beside ".join(name(trial["levels"], run.document) for trial in slot["trials"])
         return {
             "changed": True,
-            # Peers of this slot prove to each other with it that they belong together.
-            "key": secrets.token_hex(32),
             "progress": [f"trial {index} of {len(slots)}  {what}  (left: about {left})"],
         }
 
@@ -90,7 +92,8 @@ class ActionModule(ActionBase):
         ]
         records = run.store(slot, outcomes)
         silent = [host for host, answer in answers.items() if "outcomes" not in answer]
-        lines = [f"    {_beside(record)}{figure(record)}" for record in records]
+        declared = run.document["workloads"]
+        lines = [f"    {_beside(record)}{figure(record, declared)}" for record in records]
         return {"changed": True, "progress": lines, "silent": silent}
 
     def _close(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -99,8 +102,7 @@ class ActionModule(ActionBase):
         return {"changed": True, "totals": totals}
 
     def _verify(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
-        del given
-        run = results.Run(folder)
+        run = _run(folder, given)
         pending = run.pending()
         if pending:
             raise Refused(
@@ -112,11 +114,39 @@ class ActionModule(ActionBase):
         return {"changed": False}
 
     def _report(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
-        del given
+        run = _run(folder, given)
         # matplotlib and pandas take a second to import, which no other state should pay.
         from analysis import report  # noqa: PLC0415
 
-        return {"changed": True, "progress": report.make(folder)}
+        lines = report.make(folder)
+        run.reported()
+        if not run.good():
+            raise Refused(
+                "a run has a measured trial that ended well",
+                given="\n".join(lines),
+                then="see to the cause, and run the same command again: it begins a new run",
+            )
+        return {"changed": True, "progress": lines}
+
+
+def _run(folder: Path, given: dict[str, Any]) -> results.Run:
+    """The run in the folder, which is that of the plan. Raises Refused."""
+    _check_there(folder)
+    run = results.Run(folder)
+    run.check_plan(given["plan"]["experiment"]["name"], given["plan"]["digest"])
+    return run
+
+
+def _check_there(folder: Path) -> None:
+    """Raise Refused where the run to be looked at is not there: nothing was run by this command."""
+    if not folder.exists():
+        there = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
+        raise Refused(
+            f"there is no run {folder.name} yet",
+            example=f"-e strata_run={there[-1]}" if there else "",
+            given=f"{folder.parent} holds {', '.join(there[-5:]) or 'none'}",
+            then="name a run that is there with -e strata_run=NAME, or run the plan first",
+        )
 
 
 def name(levels: dict[str, Any], run: dict[str, Any]) -> str:
@@ -146,16 +176,19 @@ def _beside(record: dict[str, Any]) -> str:
     return "beside it: " if record["role"] == "background" else ""
 
 
-def figure(record: dict[str, Any]) -> str:
-    """The outcome of a trial in a line."""
+def figure(record: dict[str, Any], declared: dict[str, Any]) -> str:
+    """The outcome of a trial in a line; `declared` is the key `workloads` of run.json."""
     if record["status"] != "ok":
         reason = record["reason"] or {}
         message = str(reason.get("message", "")).strip().splitlines() or [""]
         return f"{record['status']}: {reason.get('cause')}: {message[-1][:160]}"
-    metrics = record["metrics"]
-    names = ("throughput", "rate", "run_time", "elapsed")
-    shown = [m for m in names if m in metrics]
-    text = ", ".join(f"{metrics[m]['value']:.4g} {metrics[m]['unit']}" for m in shown)
+    found = record["metrics"]
+    known = declared[record["levels"]["workload"]]["metrics"]
+    shown = [m for m in known if m["headline"] and m["name"] in found]
+    text = ", ".join(
+        f"{m['label'].lower()} {found[m['name']]['value']:.4g} {found[m['name']]['unit']}"
+        for m in shown
+    )
     flags = ", ".join(flag["name"] for flag in record["flags"])
     return f"{text}{f'  [{flags}]' if flags else ''}"
 
@@ -179,13 +212,22 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
         "testbed": given["testbed"],
         "hosts": plan["hosts"],
         "image": {key: given["image"][key] for key in ("kind", "digest")},
-        "dataset": {key: data[key] for key in ("name", "digest", "origin")} if data else None,
+        "dataset": {key: data[key] for key in DATASET} if data else None,
         "strata": _version(),
         "baseline": plan["baseline"],
         "demonstration": experiment["demonstration"],
         "factors": plan["factors"],
+        "workloads": metrics.declared(_workloads(plan)),
         "left_out": plan["left_out"],
+        "confounds": plan["confounds"],
     }
+
+
+def _workloads(plan: dict[str, Any]) -> list[str]:
+    """The workloads of a plan, each once, those that are measured first."""
+    trials = [trial for slot in plan["slots"] for trial in slot["trials"]]
+    trials.sort(key=lambda trial: trial["role"] != "measured")
+    return list(dict.fromkeys(trial["levels"]["workload"] for trial in trials))
 
 
 def _plan(given: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 def summary_lines(run_dir: Path | str) -> list[str]:
     """What a run answers, as lines of at most 100 columns; writes nothing.
 
-    Raises SchemaError or AnalysisError. Imports late: `analysis.schema` needs no pandas.
+    Raises SchemaError or AnalysisError. Imports late: `schema` needs no pandas.
     """
     from . import load, tables, terminal  # noqa: PLC0415
 

@@ -1,28 +1,41 @@
-"""The command line: `python -m analysis report RUN`, `show RUN`, `compare RUN_A RUN_B`."""
+"""The command line: `python -m analysis report RUN`, `show RUN`, `compare RUN_A RUN_B`.
+
+Exit 0: done. 2: refused, in a sentence. 70: broken. 130: interrupted. 141: nobody read the end.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .errors import AnalysisError
-from .schema import SchemaError
+from schema.documents import SchemaError
 
-REFUSED = 2
+from . import shown
+from .errors import AnalysisError
+
+REFUSED, BROKEN, INTERRUPTED = 2, 70, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0, or 2 after one sentence on stderr."""
+    """Run one command; its exit status."""
     options = _parser().parse_args(arguments)
     try:
-        lines = _lines(options)
+        return shown.lines(_lines(options))
     except (AnalysisError, SchemaError, OSError) as error:
-        print(f"analysis: {error}", file=sys.stderr)
-        return REFUSED
-    print("\n".join(lines))
-    return 0
+        return _said(str(error), REFUSED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        return _said(shown.broken(error), BROKEN)
+
+
+def _said(text: str, status: int) -> int:
+    with contextlib.suppress(OSError):
+        shown.lines([f"analysis: {text}"], sys.stderr)
+    return status
 
 
 def _lines(options: argparse.Namespace) -> list[str]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from . import text
-from .metrics import HEADLINE, get
+from .metrics import Metric
 from .tables import Tables, records
 
 MOST = 12
 
 
-def headline(tables: Tables) -> list[str]:
+def headline(tables: Tables) -> list[Metric]:
     """The headline metrics that are compared, in their order."""
     compared = set(tables.comparisons["metric"]) if len(tables.comparisons) else set()
-    return [name for name in HEADLINE if name in compared]
+    return [metric for metric in tables.loaded.metrics.headline if metric.name in compared]
 
 
-def available(tables: Tables) -> list[str]:
+def available(tables: Tables) -> list[Metric]:
     """The headline metrics that this run has."""
-    return [name for name in HEADLINE if name in set(tables.summary["metric"])]
+    known = set(tables.summary["metric"])
+    return [metric for metric in tables.loaded.metrics.headline if metric.name in known]
 
 
 def baseline_name(tables: Tables) -> str:
@@ -27,19 +28,21 @@ def baseline_name(tables: Tables) -> str:
 
 
 def sentences(tables: Tables) -> list[str]:
-    """One sentence a side: what it does to the first headline metric, over all cases.
-
-    Of very many sides, as of a grid, only the best and the worst.
-    """
-    if tables.overall.empty or not headline(tables):
+    """One sentence a side and workload: what it does to the workload's first headline metric,
+    over all cases. Of very many sides, as of a grid, only the best and the worst."""
+    found = headline(tables)
+    if tables.overall.empty or not found:
         return []
-    name = headline(tables)[0]
-    found = tables.overall[tables.overall["metric"] == name]
+    leads = [metric for metric in found if metric.name in tables.loaded.metrics.leads]
+    return [line for metric in leads or found[:1] for line in _sentences(tables, metric)]
+
+
+def _sentences(tables: Tables, metric: Metric) -> list[str]:
+    found = tables.overall[tables.overall["metric"] == metric.name]
     if len(found) > MOST:
         found = found.sort_values("ratio").iloc[[0, -1]]
-    rows = records(found)
     return [
-        f"{row['short']}: {get(name).label.lower()} "
+        f"{row['short']}: {metric.label.lower()} "
         f"{text.change(row['ratio'], row['ratio_low'], row['ratio_high'])}: {row['verdict']}."
-        for row in rows
+        for row in records(found)
     ]

@@ -13,13 +13,14 @@ mean in at most 7 of 8 cases.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
 
 Array = NDArray[np.float64]
 
@@ -45,40 +46,12 @@ class Scale:
     back: Callable[[float], float]
 
 
-LOGARITHM = Scale(np.log, math.exp)
+def _exponential(value: float) -> float:
+    return math.inf if value > math.log(sys.float_info.max) else math.exp(value)
+
+
+LOGARITHM = Scale(np.log, _exponential)
 LINEAR = Scale(lambda values: values, float)
-
-
-def t_cdf(t: float, freedom: float) -> float:
-    """Student's distribution at t >= 0, for freedom >= 1.
-
-    With x = sqrt(freedom) tan(a) the density becomes a power of cos(a) (Abramowitz & Stegun
-    26.7.2), which 64 nodes of Gauss and Legendre integrate to about 1e-12.
-    """
-    nodes, weights = _legendre()
-    half = math.atan(t / math.sqrt(freedom)) / 2
-    area = half * float(weights @ np.cos(half * (nodes + 1)) ** (freedom - 1))
-    log_constant = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)
-    return 0.5 + area * math.exp(log_constant) / math.sqrt(math.pi)
-
-
-@lru_cache(maxsize=1)
-def _legendre() -> tuple[Array, Array]:
-    nodes, weights = np.polynomial.legendre.leggauss(64)
-    return nodes, weights
-
-
-@lru_cache(maxsize=4096)
-def t_quantile(p: float, freedom: float) -> float:
-    """The t for which `t_cdf` is p, 0.5 <= p < 1, by bisection."""
-    freedom = min(freedom, 1000.0)  # from there on the normal distribution to three digits
-    low, high = 0.0, 1.0
-    while t_cdf(high, freedom) < p:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_cdf(middle, freedom) < p else (low, middle)
-    return (low + high) / 2
 
 
 @lru_cache(maxsize=256)
@@ -105,7 +78,7 @@ def contrast(samples: Sequence[tuple[Array, float]], scale: Scale, seed: int) ->
         for place, (values, weight) in enumerate(samples)
     ]
     freedom = _freedom([float(part.var()) for part in parts], [len(v) for v, _ in samples])
-    stretch = t_quantile(UPPER, freedom) / NormalDist().inv_cdf(UPPER)
+    stretch = float(stdtrit(freedom, UPPER) / ndtri(UPPER))
     low, high = np.quantile(np.sum(parts, axis=0), [1 - UPPER, UPPER]) * stretch
     return Interval(scale.back(point), scale.back(point + low), scale.back(point + high))
 
@@ -121,8 +94,8 @@ def _deviations(values: Array, scale: Scale, place: int, seed: int) -> Array:
 
 
 def _freedom(variances: list[float], counts: list[int]) -> float:
-    """Welch and Satterthwaite, rounded to a tenth so that t is computed once for many."""
+    """Welch and Satterthwaite."""
     parts = sum(v**2 / (n - 1) for v, n in zip(variances, counts, strict=True))
     if parts == 0:
         return float(min(counts) - 1)
-    return max(1.0, round(sum(variances) ** 2 / parts, 1))
+    return max(1.0, sum(variances) ** 2 / parts)

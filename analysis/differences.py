@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from schema.fingerprint import field
+
 from .load import Loaded
 
 Kind = Literal["factor under test", "allowed", "confound"]
@@ -53,9 +55,6 @@ def _level_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
 
 
 def _host_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
-    # Imported here: only a comparison of runs needs the library behind the modules.
-    from strata.fingerprint import field  # noqa: PLC0415
-
     keys = sorted({k for run in (left, right) for values in run.hosts.values() for k in values})
     rows = []
     for key in keys:

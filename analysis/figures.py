@@ -19,7 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from .metrics import Scale, get, scale
+from .metrics import Metric, Scale, scale
+from .shown import shown
 
 # Okabe and Ito's palette for all kinds of colour vision, without its yellow, which is too light
 # for lines on white ("Color Universal Design", 2008). The baseline is always the first.
@@ -66,26 +67,28 @@ def colours(sides: Sequence[str]) -> dict[str, str]:
 
 
 def values(
-    trials: pd.DataFrame, summary: pd.DataFrame, name: str, tint: Mapping[str, str]
+    trials: pd.DataFrame, summary: pd.DataFrame, metric: Metric, tint: Mapping[str, str]
 ) -> list[str]:
     """A panel a case: single trials as dots, the mean as a bar with its 95 % interval.
 
     Dots and intervals, not bars: the axis need not start at zero, and small changes stay visible.
     """
-    rows = summary[summary["metric"] == name]
+    rows = summary[summary["metric"] == metric.name]
     return [
-        _svg(_values_panel(str(case), group, trials, name, tint))
+        _svg(_values_panel(str(case), group, trials, metric, tint))
         for case, group in rows.groupby("case", sort=True)
     ]
 
 
-def changes(comparisons: pd.DataFrame, names: Sequence[str], tint: Mapping[str, str]) -> list[str]:
+def changes(
+    comparisons: pd.DataFrame, metrics: Sequence[Metric], tint: Mapping[str, str]
+) -> list[str]:
     """A panel a metric: the change of each cell against its baseline, with its interval."""
     if comparisons.empty:
         return []
-    found = [(name, comparisons[comparisons["metric"] == name].dropna(subset="ratio"))
-             for name in names]  # fmt: skip
-    return [_svg(_changes_panel(name, rows, tint)) for name, rows in found if len(rows)]
+    found = [(metric, comparisons[comparisons["metric"] == metric.name].dropna(subset="ratio"))
+             for metric in metrics]  # fmt: skip
+    return [_svg(_changes_panel(metric, rows, tint)) for metric, rows in found if len(rows)]
 
 
 def steps(steps_: pd.DataFrame, trials: pd.DataFrame, tint: Mapping[str, str]) -> list[str]:
@@ -123,9 +126,9 @@ def usage(samples: pd.DataFrame, trials: pd.DataFrame, tint: Mapping[str, str]) 
 
 
 def _values_panel(
-    case: str, rows: pd.DataFrame, trials: pd.DataFrame, name: str, tint: Mapping[str, str]
+    case: str, rows: pd.DataFrame, trials: pd.DataFrame, metric: Metric, tint: Mapping[str, str]
 ) -> Figure:
-    unit = scale(rows["max"], get(name).unit)
+    unit, name = scale(rows["max"], metric.unit), metric.name
     figure, axes = _panel(case, 0.75 + 0.36 * len(rows))
     for place, row in enumerate(rows.to_dict("records")):
         colour = tint[row["side"]]
@@ -139,12 +142,11 @@ def _values_panel(
     _side_axis(axes, [str(label) for label in rows["short"]])
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.margins(x=0.12)
-    axes.set_xlabel(_label(get(name).label, unit))
+    axes.set_xlabel(_label(metric.label, unit))
     return figure
 
 
-def _changes_panel(name: str, rows: pd.DataFrame, tint: Mapping[str, str]) -> Figure:
-    known = get(name)
+def _changes_panel(known: Metric, rows: pd.DataFrame, tint: Mapping[str, str]) -> Figure:
     figure, axes = _panel(known.label, 0.75 + 0.36 * len(rows))
     axes.axvline(0, color="#1d2026", lw=0.9)
     labels = []
@@ -264,8 +266,8 @@ def _side_axis(axes: Axes, labels: Sequence[str]) -> None:
 
 
 def _plain(label: str) -> str:
-    """No mathematics between dollar signs: names come from an experiment, not from us."""
-    return label.replace("$", r"\$")
+    """No mathematics between dollar signs, no controls: names come from an experiment."""
+    return shown(label, keep="\n").replace("$", r"\$")
 
 
 def _label(label: str, unit: Scale) -> str:

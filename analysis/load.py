@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
+from pyarrow import ArrowException
 
-from . import schema
+from schema import documents as schema
+from schema import upgrades
+from schema.documents import SchemaError
+
 from .errors import EmptyRun, UnequalDigests
+from .metrics import Metric, Metrics, unknown
+
+# What every row of these files has, as a finite number.
+NEEDED = {
+    "steps": ("step", "worker", "mono", "duration_s"),
+    "usage": ("mono",),
+}
+WORDS = ("phase", "host")  # the columns that hold none
 
 
 @dataclass(frozen=True)
@@ -25,13 +40,9 @@ class Loaded:
     drift: pd.DataFrame
     hosts: dict[str, dict[str, Any]]
     repeated: int  # earlier attempts of trials that were tried again
+    strange: list[str]  # names in `trials` that are no trial's
     journal: list[schema.JournalEvent]
-    units: dict[str, str]
-
-    @property
-    def metrics(self) -> list[str]:
-        """Names of the metrics that some trial has."""
-        return list(self.units)
+    metrics: Metrics
 
     def progress(self) -> tuple[int, int]:
         """Slots of which every trial has a record, and all slots."""
@@ -50,12 +61,27 @@ class Loaded:
                 f"{self.repeated} failed trials were tried again; their last attempt counts, and "
                 "the earlier ones are in the folder of the run."
             )
+        if usable(self.trials).empty:
+            found.append(self._none_good())
+        if self.folder.resolve().name != self.run.run:
+            found.append(f"The folder {self.folder.resolve().name} holds the run {self.run.run}.")
+        if self.strange:
+            found.append(f"Left out, since they hold no record: {', '.join(self.strange)}.")
         if any(values.get("virtualisation") == "container" for values in self.hosts.values()):
             found.append(
                 "The hosts are system containers that share one kernel, its clock and its disks: "
                 "this is a rehearsal, and no basis for a decision."
             )
-        return found
+        return found + [
+            f"Confounded with the hosts: {item.what}; {item.why}." for item in self.run.confounds
+        ]
+
+    def _none_good(self) -> str:
+        """One sentence on a run without a good trial, with the commonest reason."""
+        lost = self.trials[self.trials["status"] != "ok"]
+        reasons = (lost["cause"] + ": " + lost["message"]).value_counts(sort=True)
+        why = f", {reasons.iloc[0]} times for the reason {reasons.index[0]!r}" if len(lost) else ""
+        return f"No measured trial has ended well: {len(lost)} ended otherwise{why}."
 
 
 def load(folder: Path) -> Loaded:
@@ -69,28 +95,69 @@ def load(folder: Path) -> Loaded:
     Raises SchemaError when a document cannot be read, EmptyRun when there is no record at all.
     """
     run, plan = schema.read_run(folder), schema.read_plan(folder)
-    paths = sorted(folder.glob("trials/*/record.json"))
-    whole = [path for path in paths if not path.parent.name.startswith(".")]
-    every = [schema.read_record(path) for path in whole]
+    every = schema.read_records(folder, run.run)
     # Of a trial that was tried again the last attempt counts; the others stay on disk.
     records = list({r.trial: r for r in sorted(every, key=lambda r: r.attempt)}.values())
     if not records:
         raise EmptyRun(f"{folder} has no finished trial yet; run the same command to continue it")
+    _check_planned(folder, records, plan)
     order = {t.trial: i for i, t in enumerate(t for slot in plan.slots for t in slot.trials)}
     records.sort(key=lambda record: (order.get(record.trial, len(order)), record.trial))
     hosts = [schema.read_host(path) for path in sorted((folder / "hosts").glob("*.json"))]
+    metrics = _metrics(run, records)
     return Loaded(
         folder=folder,
         run=run,
         plan=plan,
-        trials=pd.DataFrame([_row(record) for record in records]),
+        trials=pd.DataFrame([_row(record, metrics) for record in records]),
         flags=_details(records, "flags", ["name", "detail"]),
         drift=_details(records, "drift", ["key", "reference", "now"]),
         hosts={host.host: host.values for host in hosts},
         repeated=len(every) - len(records),
+        strange=_strange(folder),
         journal=schema.read_journal(folder / "journal.jsonl"),
-        units={name: m.unit for record in records for name, m in record.metrics.items()},
+        metrics=metrics,
     )
+
+
+def _metrics(run: schema.Run, records: list[schema.Record]) -> Metrics:
+    """What the run declares of its workloads, in the units that its records state."""
+    ordered = sorted(records, key=lambda record: record.role != "measured")
+    units: dict[str, dict[str, str]] = {}
+    for record in ordered:
+        own = units.setdefault(_workload(record), {})
+        own.update({name: measure.unit for name, measure in record.metrics.items()})
+    declared = {}
+    for workload, own in units.items():
+        entry = run.workloads.get(workload)
+        known = [
+            Metric(m.name, m.label, own.get(m.name, m.unit), m.better, m.headline)
+            for m in (entry.metrics if entry else [])
+        ]
+        rest = sorted(set(own) - {metric.name for metric in known})
+        declared[workload] = [*known, *(unknown(name, own[name]) for name in rest)]
+    return Metrics(declared)
+
+
+def _workload(record: schema.Record) -> str:
+    return str(record.levels.get("workload"))
+
+
+def _check_planned(folder: Path, records: list[schema.Record], plan: schema.Plan) -> None:
+    """Raise SchemaError at a record of a trial that the plan does not have."""
+    planned = {trial.trial for slot in plan.slots for trial in slot.trials}
+    for record in records:
+        if record.trial not in planned:
+            raise SchemaError(
+                f"{folder} has a record of {record.trial}, and plan.json no such trial"
+            )
+
+
+def _strange(folder: Path) -> list[str]:
+    """What lies among the trials and is none; what a kill left half stored begins with a dot."""
+    known = {path.name for path in schema.trial_folders(folder)}
+    there = sorted(path.name for path in (folder / "trials").iterdir())
+    return [name for name in there if name not in known and not name.startswith(".")]
 
 
 def canonical(value: Any) -> str:
@@ -98,7 +165,20 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _row(record: schema.Record) -> dict[str, Any]:
+def _row(record: schema.Record, metrics: Metrics) -> dict[str, Any]:
+    row, workload = _facts(record), _workload(record)
+    measured = {
+        **{metrics.column(workload, name): m.value for name, m in record.metrics.items()},
+        **{f"phase_{name}": seconds for name, seconds in record.phases.items()},
+    }
+    for name in measured:
+        if name in row and name not in record.levels:
+            raise SchemaError(f"the record of {record.trial} calls a metric {name!r}, as a column")
+    return {**row, **measured}
+
+
+def _facts(record: schema.Record) -> dict[str, Any]:
+    """What a record says of its trial, beside what was measured."""
     levels = {k: canonical(v) if isinstance(v, list) else v for k, v in record.levels.items()}
     reason = record.reason
     return {
@@ -108,7 +188,7 @@ def _row(record: schema.Record) -> dict[str, Any]:
         "trial": record.trial,
         "cell": record.cell,
         "repetition": record.repetition,
-        "folder": record.trial + (f".a{record.attempt}" if record.attempt > 1 else ""),
+        "folder": schema.attempt_folder(record.trial, record.attempt),
         "role": record.role,
         "platform": record.platform,
         "hosts": ", ".join(record.hosts),
@@ -125,8 +205,6 @@ def _row(record: schema.Record) -> dict[str, Any]:
         "image": record.image.digest,
         "dataset": record.dataset.digest if record.dataset else "",
         "levels": canonical(record.levels),
-        **{name: measure.value for name, measure in record.metrics.items()},
-        **{f"phase_{name}": seconds for name, seconds in record.phases.items()},
     }
 
 
@@ -158,44 +236,63 @@ def check_digests(trials: pd.DataFrame) -> None:
             )
 
 
-def steps(loaded: Loaded) -> pd.DataFrame:
+def steps(loaded: Loaded) -> tuple[pd.DataFrame, list[str]]:
     """A row a step of the usable trials: trial, step, phase, worker, mono, duration_s, …
 
-    Of a distributed trial the chief's: those of the others are in its file.
+    Of a distributed trial the chief's: those of the others are in its file. With it the files
+    that could not be read, and why.
     """
-    frame = _tables(loaded, "steps")
-    return frame[frame["worker"] == 0].reset_index(drop=True) if len(frame) else frame
+    frame, unread = _tables(loaded, "steps")
+    return (frame[frame["worker"] == 0].reset_index(drop=True) if len(frame) else frame), unread
 
 
-def usage(loaded: Loaded) -> pd.DataFrame:
+def usage(loaded: Loaded) -> tuple[pd.DataFrame, list[str]]:
     """A row a sample of the usable trials, with `t`: seconds since the trial was launched.
 
-    Of a distributed trial those of the chief's host.
+    Of a distributed trial those of the chief's host. With it the files that could not be read.
     """
-    frame = _tables(loaded, "usage")
+    frame, unread = _tables(loaded, "usage")
     if "host" in frame:
         chiefs = loaded.trials.set_index("trial")["hosts"].str.split(", ").str[0]
         frame = frame[frame["host"].isna() | (frame["host"] == frame["trial"].map(chiefs))]
     launched = loaded.trials.set_index("trial")["launched"]
-    return frame.assign(t=frame["mono"] - frame["trial"].map(launched)) if len(frame) else frame
+    frame = frame.assign(t=frame["mono"] - frame["trial"].map(launched)) if len(frame) else frame
+    return frame, unread
 
 
-def _tables(loaded: Loaded, name: str) -> pd.DataFrame:
+def _tables(loaded: Loaded, name: str) -> tuple[pd.DataFrame, list[str]]:
     """One Parquet file of each usable trial, one under the other; a missing file is passed over.
 
-    Raises SchemaError when a file cannot be read.
+    One that cannot be read is left out, and named with the reason.
     """
-    rows = []
+    rows, unread = [], []
     for _, row in usable(loaded.trials).iterrows():
         trial, path = row["trial"], loaded.folder / "trials" / row["folder"] / f"{name}.parquet"
-        if path.exists():
-            rows += [{"trial": trial, **line} for line in _rows(path)]
+        if os.path.lexists(path):
+            try:
+                rows += [{"trial": trial, **line} for line in _rows(path, NEEDED[name])]
+            except SchemaError as error:
+                unread.append(str(error))
     # By rows, since a column that is null throughout one trial has no type of its own there.
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows), unread
 
 
-def _rows(path: Path) -> list[dict[Any, Any]]:
+def _rows(path: Path, needed: tuple[str, ...]) -> list[dict[Any, Any]]:
+    """The rows of a Parquet file. Raises SchemaError when it cannot be read, or lacks numbers."""
     try:
-        return pd.read_parquet(path).to_dict("records")
-    except (ValueError, OSError) as error:  # pyarrow's own errors are both
-        raise schema.SchemaError(f"{path} cannot be read: {error}") from error
+        if not path.is_file():
+            raise OSError("it is not an ordinary file")
+        frame = pd.read_parquet(path)
+    except (ValueError, TypeError, OSError, NotImplementedError, ArrowException) as error:
+        raise SchemaError(f"{path} cannot be read: {error}") from error
+    for name in needed:
+        if name not in frame or not _finite(frame[name]):
+            raise SchemaError(f"{path} is damaged: not every row has a number {name!r}")
+    for name in frame.columns.difference(frame.select_dtypes("number").columns):
+        if name not in WORDS and frame[name].notna().any():
+            raise SchemaError(f"{path} is damaged: {name!r} holds other things than numbers")
+    return cast(list[dict[Any, Any]], frame.rename(columns=upgrades.STEPS).to_dict("records"))
+
+
+def _finite(column: pd.Series) -> bool:
+    return is_numeric_dtype(column) and bool(np.isfinite(column.to_numpy(dtype=float)).all())

@@ -1,9 +1,9 @@
-"""The metrics by name: what each is called, its unit, which way is better, how it is printed."""
+"""The metrics of a run: what each is called, its unit, which way is better, how it is printed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,54 +14,65 @@ DASH = "\N{EN DASH}"
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric. `better` is empty for what describes a trial and is compared with nothing."""
+    """A metric by the name of its column. `better` is empty for what describes a trial and is
+    compared with nothing."""
 
     name: str
     label: str
     unit: str
     better: Better = ""
+    headline: bool = False
 
 
-REGISTRY = {
-    metric.name: metric
-    for metric in (
-        Metric("throughput", "Throughput", "images/s", "higher"),
-        Metric("rate", "Rate", "hashes/s", "higher"),
-        Metric("elapsed", "Elapsed", "s", "lower"),
-        Metric("startup", "Startup", "s", "lower"),
-        Metric("first_step", "First step", "s", "lower"),
-        # The first step builds the graph; this says how much dearer it is than a later one. Neither
-        # direction is better: slower later steps make it smaller.
-        Metric("first_over_later", "First step / median step", "1"),
-        Metric("step_median", "Median step", "s", "lower"),
-        Metric("cpu", "CPU time", "s", "lower"),
-        Metric("memory_peak", "Peak memory", "bytes", "lower"),
-        Metric("images_per_cpu_second", "Images per CPU second", "images/s", "higher"),
-        Metric("flops", "Achieved FLOP/s", "FLOP/s", "higher"),
-        Metric("matmul_flops", "Matmul FLOP/s", "FLOP/s", "higher"),
-        Metric("decode_capacity", "Input alone", "images/s", "higher"),
-        Metric("input_share", "Share of input", "1"),
-        Metric("parameters", "Parameters", "1"),
-        Metric("flop_per_image", "Work per image", "FLOP"),
-        Metric("run_time", "Run time", "s", "lower"),
-        Metric("time_delta", "Time delta of a worker", "s", "lower"),
-        Metric("accuracy_max", "Highest accuracy", "1", "higher"),
-        Metric("accuracy_std", "Spread of accuracy", "1"),
-        Metric("local_steps", "Local steps", "1"),
-        Metric("exchange", "Exchange in a step", "s", "lower"),
-        Metric("goodput", "Goodput of the link", "bytes/s", "higher"),
-        Metric("bytes_moved", "Bytes on the link in a step", "bytes"),
-        Metric("limit", "What the link allows", "images/s"),
-        Metric("of_limit", "Share of the limit", "1"),
-        Metric("skew", "Skew of the workers' begins", "s"),
-        Metric("straggler", "Slowest worker / median worker", "1"),
-        Metric("loss_first", "First loss", "1"),
-        Metric("loss_last", "Last loss", "1"),
-    )
-}
+class Metrics:
+    """The metrics of a run, in the order of the page.
 
-# What the page answers with, in this order, as far as a run has it.
-HEADLINE = ("throughput", "rate", "run_time", "elapsed", "startup")
+    Where two workloads declare a name differently, the column of the later one is
+    `NAME_WORKLOAD`, so that no column holds numbers in two units.
+    """
+
+    def __init__(self, declared: Mapping[str, Sequence[Metric]]) -> None:
+        """`declared` are the metrics of each workload, those of measured ones first."""
+        self._known: dict[str, Metric] = {}
+        self._columns: dict[tuple[str, str], str] = {}
+        self.leads: list[str] = []  # the first headline of each workload
+        for workload, own in declared.items():
+            columns = [self._add(workload, metric) for metric in own]
+            self.leads += [c for c in columns if self._known[c].headline][:1]
+        self.leads = list(dict.fromkeys(self.leads))
+
+    def _add(self, workload: str, metric: Metric) -> str:
+        column = metric.name
+        if self._known.setdefault(column, metric) != metric:
+            column = f"{metric.name}_{workload}"
+            label = f"{metric.label} ({workload})"
+            self._known[column] = replace(metric, name=column, label=label)
+        self._columns[workload, metric.name] = column
+        return column
+
+    def column(self, workload: str, name: str) -> str:
+        """Where the metric `name` of a workload stands in the frames."""
+        return self._columns.get((workload, name), name)
+
+    def get(self, column: str) -> Metric:
+        """The metric in a column."""
+        return self._known[column]
+
+    def __iter__(self) -> Iterator[Metric]:
+        """All of them."""
+        return iter(self._known.values())
+
+    @property
+    def headline(self) -> list[Metric]:
+        """What the page answers with: the first of each workload, then the others."""
+        rest = [metric for metric in self if metric.headline and metric.name not in self.leads]
+        return [*(self.get(column) for column in self.leads), *rest]
+
+
+def unknown(name: str, unit: str = "1") -> Metric:
+    """A metric that nobody declared: it is shown by its name, and compared with nothing."""
+    return Metric(name, name.replace("_", " ").capitalize(), unit)
+
 
 PREFIXES = {
     "bytes/s": ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")),
@@ -71,21 +82,6 @@ PREFIXES = {
     "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs")),
 }
 SIGNIFICANT = 4
-
-
-def get(name: str, unit: str = "1") -> Metric:
-    """The metric `name`, in `unit` where that is stated: what is counted differs by workload.
-
-    One that is not known is shown by its name and compared with nothing.
-    """
-    known = REGISTRY.get(name) or Metric(name, name.replace("_", " ").capitalize(), unit)
-    return known if unit == "1" else replace(known, unit=unit)
-
-
-def ordered(names: Iterable[str]) -> list[str]:
-    """Names in the order of the registry, unknown ones after them by name."""
-    known = list(REGISTRY)
-    return sorted(names, key=lambda n: (known.index(n) if n in REGISTRY else len(known), n))
 
 
 @dataclass(frozen=True)

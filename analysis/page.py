@@ -11,14 +11,15 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
+from schema.fingerprint import field
+
 from . import figures, scenarios, text
-from . import load as loading
 from . import tables as report_tables
 from .answers import available, baseline_name, headline, sentences
-from .metrics import DASH, Scale, get, ordered, scale
+from .metrics import DASH, Metric, Scale, scale
+from .shown import shown
 from .tables import Tables, records
 
-DEGRADATION = ("throughput", "rate", "run_time", "elapsed", "startup", "first_step")
 # More sides than this cannot be told apart in a figure; the tables have them all.
 MOST_SIDES = 24
 MARKS = {"degraded": "▼", "improved": "▲", "no credible change": "●", "too few trials": "?"}
@@ -47,10 +48,16 @@ def fill(template: str, values: dict[str, Any]) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_seen,
     )
     environment.filters["mark"] = MARKS.__getitem__
     environment.filters["folder"] = lambda trial: values.get("folders", {}).get(trial, trial)
     return environment.get_template(template).render(values)
+
+
+def _seen(value: Any) -> Any:
+    """Every value that is not markup of ours, with nothing in it that is not seen."""
+    return shown(value) if type(value) is str else value
 
 
 def context(tables: Tables) -> dict[str, Any]:
@@ -61,16 +68,16 @@ def context(tables: Tables) -> dict[str, Any]:
         "run": loaded.run,
         "title": loaded.run.experiment.get("title") or loaded.run.name,
         "description": loaded.run.experiment.get("description") or "",
-        "notices": loaded.notices(),
+        "notices": tables.notices(),
         "baseline": baseline_name(tables),
         "sentences": sentences(tables),
         "answers": answers(tables),
-        "metrics": [get(name).label for name in headline(tables)],
+        "metrics": [metric.label for metric in headline(tables)],
         "folders": dict(zip(tables.trials["trial"], tables.trials["folder"], strict=True)),
         "lost": records(tables.lost),
         "cells": cells(tables),
-        "others": [_values(tables, name) for name in _others(tables)],
-        "values": [_values(tables, name) for name in _shown(tables)],
+        "others": [_values(tables, metric) for metric in _others(tables)],
+        "values": [_values(tables, metric) for metric in _shown(tables)],
         "degradation": degradation(tables),
         "by_chance": f"{changes:.1f}" if changes >= 0.5 else "",  # noqa: PLR2004
         "scenarios": scenarios.tables(tables),
@@ -92,9 +99,13 @@ def answers(tables: Tables) -> list[dict[str, Any]]:
     rows = []
     for side, group in tables.overall.groupby("side", sort=False):
         by_metric = {row["metric"]: row for row in records(group)}
-        entries = [_answer(by_metric[name]) for name in headline(tables) if name in by_metric]
+        entries = [
+            _answer(metric, by_metric[metric.name])
+            for metric in headline(tables)
+            if metric.name in by_metric
+        ]
         name = group["short"].iloc[0]
-        rows.append({"side": name, "colour": tint[str(side)], "entries": entries,
+        rows.append({"side": shown(str(name)), "colour": tint[str(side)], "entries": entries,
                      "same_platform": _same_platform(tables, str(side))})  # fmt: skip
     return rows
 
@@ -110,15 +121,15 @@ def cells(tables: Tables) -> list[dict[str, Any]]:
 def degradation(tables: Tables) -> list[dict[str, Any]]:
     """A table a metric: both means, change, difference, verdict, and the trials behind them."""
     found = []
-    for name in DEGRADATION:
+    for metric in tables.loaded.metrics:
         rows = tables.comparisons
-        rows = rows[rows["metric"] == name] if len(rows) else rows
+        rows = rows[rows["metric"] == metric.name] if len(rows) else rows
         if len(rows):
-            means = tables.summary.loc[tables.summary["metric"] == name, "mean"]
-            how = scale(means, get(name).unit)
+            means = tables.summary.loc[tables.summary["metric"] == metric.name, "mean"]
+            how = scale(means, metric.unit)
             shown = [_comparison(tables, row, how) for row in records(rows)]
-            found.append({"title": get(name).label, "better": get(name).better,
-                          "unit": how.unit, "rows": shown})  # fmt: skip
+            found.append({"title": metric.label, "better": metric.better, "unit": how.unit,
+                          "headline": metric.headline, "rows": shown})  # fmt: skip
     return found
 
 
@@ -130,26 +141,27 @@ def drawn(tables: Tables) -> list[Figure]:
     tint = figures.colours(order)
     short = tables.trials.drop_duplicates("side").set_index("side")["short"]
     key = [(str(short[side]), tint[side]) for side in order]
-    rate = next((name for name in ("throughput", "rate") if name in usable), "elapsed")
+    first = available(tables)[:1]
     groups = [
         Figure("Change against the baseline",
                "Ratio of means with its 95 % interval; the line marks no change.",
                _marked(figures.changes(tables.comparisons, headline(tables), tint)), key),
-        Figure(f"{get(rate).label} by platform",
+        *(Figure(f"{metric.label} by platform",
                "Dots are trials, the bar is their mean with its 95 % interval. "
                "The axis does not start at zero.",
-               _marked(figures.values(usable, tables.summary, rate, tint)), key),
+               _marked(figures.values(usable, tables.summary, metric, tint)), key)
+          for metric in first),
         Figure("Step by step",
                "Duration of each step: the median over trials, single trials faint behind it. "
                "Warm-up is shaded; a first step beyond the top is written out.",
-               _marked(figures.steps(loading.steps(tables.loaded), usable, tint)), key),
+               _marked(figures.steps(tables.steps, usable, tint)), key),
         Figure("Where the time goes",
                "Mean seconds of each part, from launch to the end. The matmul probe, which runs "
                "after the measurement, is not part of it.",
                _marked(figures.phases(usable, order)), list(figures.PHASES.values())),
         Figure("Use of the host",
                "Median over trials. Solid: the whole host. Dashed: the workload alone.",
-               _marked(figures.usage(loading.usage(tables.loaded), usable, tint)), key),
+               _marked(figures.usage(tables.usage, usable, tint)), key),
     ]  # fmt: skip
     return [group for group in groups if group.panels]
 
@@ -183,9 +195,6 @@ def flops(tables: Tables) -> list[dict[str, str]]:
 
 def fingerprints(tables: Tables) -> list[dict[str, Any]]:
     """A table a host of what it is made of, with labels for people."""
-    # Imported here: the library behind the modules, which nothing else on the page needs.
-    from strata.fingerprint import field  # noqa: PLC0415
-
     found = []
     for host, values in tables.loaded.hosts.items():
         rows = [(field(key).label, _fact(value, field(key).unit)) for key, value in values.items()]
@@ -203,8 +212,7 @@ def _same_platform(tables: Tables, side: str) -> bool:
     return "label" in baseline and same and set(ours["platform"]) == platforms
 
 
-def _answer(row: dict[str, Any]) -> dict[str, Any]:
-    known = get(row["metric"])
+def _answer(known: Metric, row: dict[str, Any]) -> dict[str, Any]:
     return {
         "metric": known.label,
         "change": text.percent(row["ratio"]),
@@ -237,10 +245,9 @@ def _mean(tables: Tables, cell: str, name: str) -> float:
     return float(found.iloc[0]) if len(found) else math.nan
 
 
-def _values(tables: Tables, name: str) -> dict[str, Any]:
+def _values(tables: Tables, known: Metric) -> dict[str, Any]:
     """The summary of one metric, a row a cell, in one scale."""
-    known = get(name, tables.loaded.units.get(name, "1"))
-    rows = tables.summary[tables.summary["metric"] == name]
+    rows = tables.summary[tables.summary["metric"] == known.name]
     how = scale(rows["max"], known.unit)
     parts = ("mean", "low", "high", "median", "min", "max", "sd")
     shown = [
@@ -251,15 +258,15 @@ def _values(tables: Tables, name: str) -> dict[str, Any]:
     return {"title": known.label, "unit": how.unit, "rows": shown}
 
 
-def _shown(tables: Tables) -> list[str]:
+def _shown(tables: Tables) -> list[Metric]:
     """The metrics whose summaries are open: the headline's, and the first step against later."""
-    found = set(tables.summary["metric"])
-    return available(tables) + [name for name in ("first_over_later",) if name in found]
+    last = report_tables.FIRST_OVER_LATER
+    return available(tables) + [m for m in (last,) if m.name in set(tables.summary["metric"])]
 
 
-def _others(tables: Tables) -> list[str]:
-    found = set(tables.summary["metric"]) - set(_shown(tables))
-    return ordered(found)
+def _others(tables: Tables) -> list[Metric]:
+    found, shown = set(tables.summary["metric"]), _shown(tables)
+    return [m for m in tables.loaded.metrics if m.name in found and m not in shown]
 
 
 def _trials(tables: Tables, cell: str) -> list[dict[str, str]]:

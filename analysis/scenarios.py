@@ -44,18 +44,18 @@ def limits(found: Tables) -> Table:
         rows.append(
             (
                 *name,
-                text.quantity(mean["throughput"], "images/s"),
-                text.quantity(mean["limit"], "images/s"),
+                _quantity(found, mean, "throughput"),
+                _quantity(found, mean, "limit"),
                 _share(mean["of_limit"]),
-                text.quantity(mean["goodput"], "bytes/s"),
-                text.quantity(mean["exchange"], "s"),
-                text.quantity(mean["skew"], "s"),
+                _quantity(found, mean, "goodput"),
+                _quantity(found, mean, "exchange"),
+                _quantity(found, mean, "skew"),
                 f"{mean['straggler']:.2f}",
             )
         )
     return Table(
         "How near the link",
-        "All workers' images a second, beside what one worker's computing and the bytes on the "
+        "The throughput of all workers, beside what one worker's computing and the bytes on the "
         "link allow at the goodput that was measured on it just before. Skew: how far apart the "
         "workers began. Straggler: the slowest worker's median step over that of the middle one.",
         (
@@ -95,8 +95,8 @@ def grid(found: Tables) -> Table:
                         what if several else DASH,
                         str(row["servers"]) if several else DASH,
                         str(row["workers"]),
-                        text.quantity(row["run_time"], "s"),
-                        text.quantity(row["time_delta"], "s"),
+                        _quantity(found, row, "run_time"),
+                        _quantity(found, row, "time_delta"),
                         f"{row['accuracy_max']:.4f}",
                         f"{row['accuracy_std']:.4f}",
                     )
@@ -141,6 +141,10 @@ def _cells(found: Tables, name: str) -> list[tuple[tuple[str, str], pd.DataFrame
         ((str(keys[0]), str(keys[1])), group)
         for keys, group in having.groupby(["short", "case"], sort=False)
     ]
+
+
+def _quantity(found: Tables, values: pd.Series, name: str) -> str:
+    return text.quantity(values[name], found.metric(name).unit)
 
 
 def _share(value: float) -> str:

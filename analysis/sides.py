@@ -12,7 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from . import schema
+from schema import documents as schema
+
 from .load import Loaded, canonical
 
 PLATFORM = ("substrate", "runtime", "network")
@@ -54,8 +55,16 @@ def _is_baseline(levels: dict[str, Any], baseline: dict[str, Any]) -> bool:
 
 
 def _varying(levels: list[dict[str, Any]]) -> list[str]:
+    """What has several levels within one workload, as each has options of its own; and which
+    workload, where a run has several."""
     names = dict.fromkeys(name for one in levels for name in one)
-    return [name for name in names if len({canonical(one.get(name)) for one in levels}) > 1]
+    found: dict[tuple[str, str], set[str]] = {}
+    for one in levels:
+        for name in names:
+            of = "" if name == "workload" else canonical(one.get("workload"))
+            found.setdefault((name, of), set()).add(canonical(one.get(name)))
+    varying = {name for (name, _), seen in found.items() if len(seen) > 1}
+    return [name for name in names if name in varying]
 
 
 def _name(levels: dict[str, Any], parts: tuple[str, ...] | list[str], extra: list[str]) -> str:

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from . import metrics as registry
 from .bootstrap import LINEAR, LOGARITHM, RESAMPLES, Array, Interval, contrast
 from .load import check_digests, usable
+from .metrics import Better, Metric
 
 __all__ = ["RESAMPLES", "compare", "overall", "summarise", "verdict"]
 
@@ -24,6 +24,8 @@ CHANCE = 0.05
 # Below this a side has no interval of its mean, and no verdict: simulated, 2 against 8 of one
 # platform are called different in 10 % of experiments, 3 against 20 in 8 %, 4 against 20 in 6 %.
 FEWEST = 4
+SUMMARY = ["case", "side", "short", "cell", "metric", "n", "median", "mean", "min", "max", "sd",
+           "low", "high"]  # fmt: skip
 
 
 def separation(counts: Sequence[tuple[int, int]]) -> float:
@@ -40,7 +42,7 @@ def enough(counts: Sequence[tuple[int, int]]) -> bool:
     return fewest >= FEWEST and separation(counts) <= CHANCE
 
 
-def verdict(ratio: Interval, better: registry.Better, supported: bool) -> Verdict:
+def verdict(ratio: Interval, better: Better, supported: bool) -> Verdict:
     """What a ratio to the baseline says of a metric for which `better` is the good direction."""
     if not supported or math.isnan(ratio.low):
         return "too few trials"
@@ -57,7 +59,7 @@ def summarise(trials: pd.DataFrame, names: Sequence[str], seed: int) -> pd.DataF
             values = _values(group, name)
             if len(values):
                 rows.append({**keys, "metric": name, **_summary(values, seed)})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=None if rows else SUMMARY)
 
 
 def _summary(values: Array, seed: int) -> dict[str, float]:
@@ -103,12 +105,12 @@ def pairs(trials: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame, 
         yield keys, usable(group), baseline
 
 
-def compared(names: Sequence[str]) -> list[str]:
+def compared(metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics that have a better direction, and so can degrade."""
-    return [name for name in names if registry.get(name).better]
+    return [metric for metric in metrics if metric.better]
 
 
-def compare(trials: pd.DataFrame, names: Sequence[str], seed: int) -> pd.DataFrame:
+def compare(trials: pd.DataFrame, metrics: Sequence[Metric], seed: int) -> pd.DataFrame:
     """A row a cell off the baseline and metric: ratio and difference to the baseline, verdict.
 
     Both have the limits of their 95 % intervals beside them: ratio_low, difference_high, ….
@@ -117,16 +119,17 @@ def compare(trials: pd.DataFrame, names: Sequence[str], seed: int) -> pd.DataFra
     check_digests(trials)
     rows = []
     for keys, group, baseline in pairs(trials):
-        for name in compared(names):
-            sides = (_values(group, name), _values(baseline, name))
+        for metric in compared(metrics):
+            sides = (_values(group, metric.name), _values(baseline, metric.name))
             # Neither side has a metric that the case does not know, such as input capacity.
             if max(map(len, sides)) or (group.empty and baseline.empty):
                 row = {"cell_baseline": baseline["cell"].iloc[0] if len(baseline) else ""}
-                rows.append({**keys, **row, "metric": name, **_comparison([sides], name, seed)})
+                found = _comparison([sides], metric.better, seed)
+                rows.append({**keys, **row, "metric": metric.name, **found})
     return pd.DataFrame(rows)
 
 
-def _comparison(sides: list[tuple[Array, Array]], name: str, seed: int) -> dict[str, Any]:
+def _comparison(sides: list[tuple[Array, Array]], better: Better, seed: int) -> dict[str, Any]:
     """Ratio, difference and verdict of one case, or of several pooled with equal weight."""
     row: dict[str, Any] = {
         "n": sum(len(values) for values, _ in sides),
@@ -141,10 +144,10 @@ def _comparison(sides: list[tuple[Array, Array]], name: str, seed: int) -> dict[
     supported = enough([(len(values), len(base)) for values, base in whole])
     for part, found in (("ratio", ratio), ("difference", change)):
         row |= {part: found.point, f"{part}_low": found.low, f"{part}_high": found.high}
-    return {**row, "verdict": verdict(ratio, registry.get(name).better, supported)}
+    return {**row, "verdict": verdict(ratio, better, supported)}
 
 
-def overall(trials: pd.DataFrame, names: Sequence[str], seed: int) -> pd.DataFrame:
+def overall(trials: pd.DataFrame, metrics: Sequence[Metric], seed: int) -> pd.DataFrame:
     """A row a side and metric: the geometric mean of its ratios over all cases, with verdict.
 
     Cases count alike. `cases` are in it, of `cases_planned`: those with two trials on either
@@ -152,18 +155,19 @@ def overall(trials: pd.DataFrame, names: Sequence[str], seed: int) -> pd.DataFra
     verdicts of the single cases.
     """
     check_digests(trials)
-    single = compare(trials, names, seed)
+    single = compare(trials, metrics, seed)
     sides: dict[tuple[str, str], list[tuple[pd.DataFrame, pd.DataFrame]]] = {}
     for keys, group, baseline in pairs(trials):
         sides.setdefault((keys["side"], keys["short"]), []).append((group, baseline))
     rows = []
-    for name in compared(names):
+    for metric in compared(metrics):
+        name = metric.name
         for (side, short), found in sides.items():
             cases = [(_values(group, name), _values(baseline, name)) for group, baseline in found]
             if any(len(values) for values, _ in cases):
                 used = [case for case in cases if min(map(len, case)) > 1]
                 named = {"side": side, "short": short, "metric": name, "cases": len(used)}
-                found_here = _comparison(used or cases, name, seed)
+                found_here = _comparison(used or cases, metric.better, seed)
                 rows.append({**named, **found_here, **_counts(single, side, name)})
     return pd.DataFrame(rows)
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
 
 from . import load as loading
-from . import metrics, sides, stats, steadiness
-from .errors import EmptyRun
+from . import sides, stats, steadiness
 from .load import Loaded
+from .metrics import Metric
 
-COMPARED = (
-    *("throughput", "rate", "run_time", "elapsed", "startup", "first_step", "step_median"),
-    *("time_delta", "accuracy_max", "exchange"),
-)
+# The first step builds the graph; this says how much dearer it is than a later one. Neither
+# direction is better: slower later steps make it smaller.
+FIRST_OVER_LATER = Metric("first_over_later", "First step / median step", "1")
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,8 @@ class Tables:
     trials: a row a trial of `sides.assign`. summary, comparisons, overall: see `stats`.
     counts: case, side, short, cell, ok, failed, void. flags: trial, name, detail, side, short,
     case. lost: failed and void trials with their reasons. unjudged: how many trials have too few
-    measured steps to tell whether they were steady.
+    measured steps to tell whether they were steady. steps, usage: see `load`. unread: the files of
+    which they lack the rows, and why.
     """
 
     loaded: Loaded
@@ -39,6 +38,20 @@ class Tables:
     flags: pd.DataFrame
     lost: pd.DataFrame
     unjudged: int
+    steps: pd.DataFrame
+    usage: pd.DataFrame
+    unread: list[str]
+
+    def notices(self) -> list[str]:
+        """What a reader must know of the completeness of the run and of this report."""
+        return [
+            *self.loaded.notices(),
+            *(f"Left out of the figures: {each}" for each in self.unread),
+        ]
+
+    def metric(self, name: str) -> Metric:
+        """What is known of a metric of the summary."""
+        return FIRST_OVER_LATER if name == FIRST_OVER_LATER.name else self.loaded.metrics.get(name)
 
     @property
     def usable(self) -> pd.DataFrame:
@@ -51,42 +64,38 @@ class Tables:
 
 
 def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
-    """Analyse a run. Raises EmptyRun without a usable trial, UnequalDigests where inputs differ.
+    """Analyse a run; without a usable trial its tables are empty.
 
-    Without `judge_steps` the steps are not read, and `flags` holds only what the records say.
+    Raises UnequalDigests where inputs differ.
+
+    Without `judge_steps` steps and usage are not read, and `flags` holds only what the records say.
     """
     trials = derived(sides.assign(loaded))
-    if loading.usable(trials).empty:
-        raise EmptyRun(_none_good(loaded.folder, trials))
-    names = [
-        name for name in metrics.ordered([*loaded.metrics, "first_over_later"]) if name in trials
-    ]
-    compared = [name for name in COMPARED if name in names]
+    known = [metric for metric in loaded.metrics if metric.name in trials]
+    names = [metric.name for metric in known]
+    if FIRST_OVER_LATER.name in trials:
+        names.append(FIRST_OVER_LATER.name)
     seed = loaded.run.seed
     # Without a baseline nothing is compared; with one that has no good trial, that is a verdict.
     sided = trials if trials["is_baseline"].any() else trials.iloc[:0]
-    steps = loading.steps(loaded) if judge_steps else pd.DataFrame()
+    steps, no_steps = loading.steps(loaded) if judge_steps else (pd.DataFrame(), [])
+    usage, no_usage = loading.usage(loaded) if judge_steps else (pd.DataFrame(), [])
     judged = steadiness.judge(steps)
     names_of = trials[["trial", "side", "short", "case"]]
     return Tables(
         loaded=loaded,
         trials=trials,
         summary=stats.summarise(trials, names, seed),
-        comparisons=stats.compare(sided, compared, seed),
-        overall=stats.overall(sided, compared, seed),
+        comparisons=stats.compare(sided, known, seed),
+        overall=stats.overall(sided, known, seed),
         counts=counts(trials),
         flags=flags(loaded.flags, judged).merge(names_of, on="trial"),
         lost=trials[trials["status"] != "ok"],
         unjudged=int((~judged["judged"].astype(bool)).sum()),
+        steps=steps,
+        usage=usage,
+        unread=no_steps + no_usage,
     )
-
-
-def _none_good(folder: Path, trials: pd.DataFrame) -> str:
-    """One sentence on a run without a good trial, with the commonest reason."""
-    lost = trials[trials["status"] != "ok"]
-    reasons = (lost["cause"] + ": " + lost["message"]).value_counts(sort=True)
-    why = f", {reasons.iloc[0]} times for the reason {reasons.index[0]!r}" if len(reasons) else ""
-    return f"{folder} has no measured trial that ended well yet: {len(lost)} ended otherwise{why}"
 
 
 def derived(trials: pd.DataFrame) -> pd.DataFrame:

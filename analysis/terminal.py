@@ -7,7 +7,7 @@ import pandas as pd
 from . import answers as first
 from . import scenarios, text
 from . import tables as report_tables
-from .metrics import get
+from .shown import shown
 from .tables import Tables
 
 NUMBERS = {2, 3, 4}
@@ -20,7 +20,7 @@ def summary(tables: Tables) -> list[str]:
     lines = [f"{run.name} ({run.run})"]
     if run.demonstration:
         lines.append("a demonstration: its figures are no basis for a decision")
-    lines += tables.loaded.notices()
+    lines += tables.notices()
     lines += [line[: text.WIDTH] for line in first.sentences(tables)]
     for title, rows in answers(tables):
         lines += ["", title]
@@ -29,7 +29,7 @@ def summary(tables: Tables) -> list[str]:
             continue
         lines += text.table(("platform", "case", "change", "95 % interval", "trials", "verdict"),
                             rows, NUMBERS, wrap=True)  # fmt: skip
-    if tables.comparisons.empty:
+    if tables.comparisons.empty and len(tables.usable):
         lines += ["", *means(tables)]
     for found in scenarios.tables(tables):
         rows, last = [row[: found.brief] for row in found.rows], found.brief
@@ -37,15 +37,15 @@ def summary(tables: Tables) -> list[str]:
         lines += ["", found.title, *text.table(found.head[:last], rows, numbers, wrap=True)]
     lines += ["", *ended(tables)]
     overhead = report_tables.overhead(tables.loaded)
-    return [*lines, overhead] if overhead else lines
+    return [shown(line, keep="") for line in [*lines, *filter(None, [overhead])]]
 
 
 def answers(tables: Tables) -> list[tuple[str, list[tuple[str, ...]]]]:
     """For each headline metric its title and a row a comparison, texts for people."""
     found = []
-    for name in first.headline(tables):
-        rows = tables.comparisons[tables.comparisons["metric"] == name]
-        title = f"{get(name).label} against {first.baseline_name(tables)}"
+    for metric in first.headline(tables):
+        rows = tables.comparisons[tables.comparisons["metric"] == metric.name]
+        title = f"{metric.label} against {first.baseline_name(tables)}"
         found.append((title, [_answer(row) for _, row in rows.iterrows()]))
     return found
 
@@ -53,10 +53,10 @@ def answers(tables: Tables) -> list[tuple[str, list[tuple[str, ...]]]]:
 def means(tables: Tables) -> list[str]:
     """Without anything to compare: the mean of each headline metric."""
     rows = []
-    for name in first.available(tables):
-        for _, row in tables.summary[tables.summary["metric"] == name].iterrows():
-            value = text.quantity(row["mean"], get(name).unit)
-            rows.append((row["short"], row["case"], get(name).label, value, str(row["n"])))
+    for metric in first.available(tables):
+        for _, row in tables.summary[tables.summary["metric"] == metric.name].iterrows():
+            value = text.quantity(row["mean"], metric.unit)
+            rows.append((row["short"], row["case"], metric.label, value, str(row["n"])))
     return text.table(("platform", "case", "metric", "mean", "trials"), rows, {3, 4})
 
 

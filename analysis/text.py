@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from .metrics import DASH, scale
+from .shown import shown
 
 MINUS = "\N{MINUS SIGN}"
 WIDTH = 100
@@ -53,6 +54,8 @@ def table(
     Where it would be too wide, the widest text columns go on in the next line with `wrap`, and
     else lose their middle.
     """
+    rows = [[shown(cell, keep="") for cell in row] for row in rows]
+    head = [shown(cell, keep="") for cell in head]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     gaps = 2 * (len(widths) - 1)
     while sum(widths) + gaps > WIDTH:

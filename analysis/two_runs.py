@@ -10,7 +10,7 @@ from . import sides, stats, tables, text
 from .differences import differences
 from .errors import NothingInCommon
 from .load import Loaded, canonical, usable
-from .metrics import get
+from .shown import shown
 
 
 def lines(left: Loaded, right: Loaded) -> list[str]:
@@ -24,11 +24,16 @@ def lines(left: Loaded, right: Loaded) -> list[str]:
     confounds = int((changed["kind"] == "confound").sum())
     out = [f"{right.run.run} against {left.run.run}"]
     out += [f"{loaded.run.run}: {note}" for loaded in (left, right) for note in loaded.notices()]
-    for name, rows in found.groupby("metric", sort=False):
-        out += ["", f"{get(str(name)).label}: change from {left.run.run}"]
+    parts = [(right.metrics.get(str(n)), rows) for n, rows in found.groupby("metric", sort=False)]
+    for metric, rows in parts:
+        if not metric.headline:
+            continue
+        out += ["", f"{metric.label}: change from {left.run.run}"]
         cells = [_cells(row) for _, row in rows.iterrows()]
         head = ("cell", "change", "95 % interval", "trials", "verdict")
         out += text.table(head, cells, {1, 2, 3})
+    rest = sum(not metric.headline for metric, _ in parts)
+    out += ["", f"{rest} more metrics are on the page"] if rest else []
     out += ["", "what differs between the runs" if len(changed) else "nothing else differs"]
     if len(changed):
         rows_ = [(r["kind"], r["label"], r["left"], r["right"]) for _, r in changed.iterrows()]
@@ -36,7 +41,7 @@ def lines(left: Loaded, right: Loaded) -> list[str]:
     if confounds:
         word = "confound" if confounds == 1 else "confounds"
         out += ["", f"{confounds} {word}: a change above need not come from what was under test"]
-    return out
+    return [shown(line, keep="") for line in out]
 
 
 def compare(left: Loaded, right: Loaded) -> pd.DataFrame:
@@ -56,8 +61,8 @@ def compare(left: Loaded, right: Loaded) -> pd.DataFrame:
         [before.assign(is_baseline=True), after.assign(is_baseline=False)], ignore_index=True
     )
     both = both[both["match"].isin(shared)]
-    names = [name for name in tables.COMPARED if name in before and name in after]
-    return stats.compare(both, names, right.run.seed)
+    shared_metrics = [m for m in right.metrics if m.name in before and m.name in after]
+    return stats.compare(both, shared_metrics, right.run.seed)
 
 
 def under_test(left: Loaded, right: Loaded) -> set[str]:

@@ -9,7 +9,6 @@ from typing import Any
 from . import page, text, two_runs
 from .differences import differences
 from .load import Loaded, usable
-from .metrics import get
 from .report import replace
 from .tables import records
 
@@ -20,7 +19,8 @@ def write(left: Loaded, right: Loaded) -> Path:
     Raises UnequalDigests or NothingInCommon before anything is written.
     """
     html = page.fill("compare.html.j2", _context(left, right))
-    path = right.folder / "report" / f"against-{left.run.run}.html"
+    # By the name of its folder, which is one; what run.json says is only text.
+    path = right.folder / "report" / f"against-{left.folder.resolve().name}.html"
     path.parent.mkdir(exist_ok=True)
     replace(path, html.encode())
     return path
@@ -30,11 +30,14 @@ def _context(left: Loaded, right: Loaded) -> dict[str, Any]:
     found, changed = two_runs.compare(left, right), differences(left, right)
     parts = [
         {
-            "title": get(str(name)).label,
-            "better": get(str(name)).better,
+            "title": metric.label,
+            "better": metric.better,
+            "headline": metric.headline,
             "rows": [_row(row, left, right) for row in records(rows)],
         }
-        for name, rows in found.groupby("metric", sort=False)
+        for metric, rows in (
+            (right.metrics.get(str(n)), rows) for n, rows in found.groupby("metric", sort=False)
+        )
     ]
     return {
         "left": left.run.run,
@@ -65,6 +68,6 @@ def _links(loaded: Loaded, cell: str, home: Path) -> list[dict[str, str]]:
     folder = Path(os.path.relpath(loaded.folder, home / "report")).as_posix()
     trials = usable(loaded.trials)
     return [
-        {"trial": str(trial), "href": f"{folder}/trials/{trial}/record.json"}
-        for trial in trials.loc[trials["cell"] == cell, "trial"]
+        {"trial": row["trial"], "href": f"{folder}/trials/{row['folder']}/record.json"}
+        for row in records(trials[trials["cell"] == cell])
     ]

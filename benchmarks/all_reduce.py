@@ -274,9 +274,9 @@ def _servers(told: dict[str, Any]) -> Callable[[], float]:
 
     team, length = _team(told), told["bytes"] // 4
     if team.serves:
-        from workloads.tf_image_classification import optimizers  # noqa: PLC0415
+        from workloads import _optimizers  # noqa: PLC0415
 
-        server = Server(team.data, lambda: optimizers.make("sgd", 0.01), synchronous=True)
+        server = Server(team.data, lambda: _optimizers.make("sgd", 0.01), synchronous=True)
         server.prepare()
         team.meet("ready")
         threading.Thread(target=server.serve, daemon=True).start()

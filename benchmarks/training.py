@@ -50,14 +50,15 @@ def ours(options: Options, log: StepLog, folder: Path | None = None) -> Chunk:
     """The workload's own loop."""
     import keras  # noqa: PLC0415
 
-    from workloads.tf_image_classification import data, runtime, train  # noqa: PLC0415
+    from workloads import _tensorflow  # noqa: PLC0415
+    from workloads.tf_image_classification import data, train  # noqa: PLC0415
 
     keras.config.set_dtype_policy(options.dtype)
     _, step = train.build(options)
     batches = (
         data.synthetic(options)
         if folder is None
-        else iter(data.real(options, find(folder, options.classes), runtime.cores(None)))
+        else iter(data.real(options, find(folder, options.classes), _tensorflow.cores(None)))
     )
     loop = train.Loop(options, log, step, batches)
     return timed(lambda steps: loop.take(steps, "measured"))
@@ -165,7 +166,10 @@ def variants(mode: str, options: Options, log: StepLog, folder: Path) -> dict[st
 def images(folder: Path) -> None:
     """A generated data set."""
     with StepLog(folder / "steps.jsonl") as steps:
-        make_images.run(make_images.Options(), Context("make_images", folder, steps))
+        make_images.run(
+            make_images.Options(),
+            Context("make_images", folder, steps, metrics=make_images.METRICS),
+        )
 
 
 def measure(chunks: dict[str, Chunk], batch: int, rounds: int, seconds: float, seed: int) -> Rates:
@@ -185,7 +189,7 @@ def measure(chunks: dict[str, Chunk], batch: int, rounds: int, seconds: float, s
 
 def worker(given: argparse.Namespace) -> None:
     """One model in a process of its own; its rates as JSON, on the last line of stdout."""
-    from workloads.tf_image_classification import train  # noqa: PLC0415
+    from workloads import _tensorflow  # noqa: PLC0415
 
     options = Options(
         model=given.worker,
@@ -194,17 +198,17 @@ def worker(given: argparse.Namespace) -> None:
         dtype=given.dtype,
         optimizer=given.optimizer,
     )
-    train.prepare(options)
-    from workloads.tf_image_classification import data, probe, runtime  # noqa: PLC0415
+    _tensorflow.prepare(options.device)
+    from workloads.tf_image_classification import data, probe  # noqa: PLC0415
 
-    runtime.configure(options, None)
-    found: dict[str, Any] = {"isa": runtime.isa(), "size": options.image_size}
+    _tensorflow.configure(options, None, options.seed, options.device, options.dtype)
+    found: dict[str, Any] = {"isa": _tensorflow.isa(), "size": options.image_size}
     with tempfile.TemporaryDirectory() as name, StepLog(Path(name) / "log") as log:
         chunks = variants(given.mode, options, log, Path(name))
         found["rates"] = measure(chunks, given.batch, given.rounds, given.seconds, given.seed)
         if given.mode == "real":
             folder = find(Path(name) / "dataset", options.classes)
-            alone = iter(data.real(replace(options, data="real"), folder, runtime.cores(None)))
+            alone = iter(data.real(replace(options, data="real"), folder, _tensorflow.cores(None)))
             found["capacity"] = probe.input_capacity(alone, given.batch, data.PREFETCH)
     print(json.dumps(found))
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
+from strata.errors import Refused
+
+from analysis.shown import shown
+from controller import stages
 
 DOCUMENTATION = """
     name: strata
@@ -12,7 +21,9 @@ DOCUMENTATION = """
     short_description: Ansible's default output with Strata's progress
     description:
       - Prints what a task's result holds under C(progress), one line each.
-      - The tasks of a slot, three for each trial, and the checks of settings are shown only with
+      - Texts come from hosts, experiments and workloads. Control characters in them are escaped.
+      - Refuses a beginning in the middle, and says what to do about a host that cannot be reached.
+      - The tasks of a slot, a few for each trial, and the checks of settings are shown only with
         C(-v), or when they fail.
     extends_documentation_fragment:
       - default_callback
@@ -21,6 +32,7 @@ DOCUMENTATION = """
 
 QUIET_FILE = "tasks/slot.yml"
 QUIET_ACTION = "validate_argument_spec"
+COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 class CallbackModule(Default):
@@ -30,9 +42,59 @@ class CallbackModule(Default):
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "strata"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._painted, self._diff = False, ""
+        # Warnings, errors and what workers say go there, too, past every callback.
+        self._display.display = self._escaping(self._display.display)
+
+    def _escaping(self, display: Callable[..., None]) -> Callable[..., None]:
+        def say(msg: Any, *arguments: Any, **more: Any) -> None:
+            painted = self._painted or msg == self._diff
+            parts = COLOUR.split(str(msg)) if painted else [str(msg)]
+            text = "".join(part if n % 2 else shown(part) for n, part in enumerate(parts))
+            display(text, *arguments, **more)
+
+        return say
+
+    @contextlib.contextmanager
+    def _painting(self) -> Iterator[None]:
+        """What is displayed meanwhile was coloured by Ansible itself."""
+        self._painted = True
+        try:
+            yield
+        finally:
+            self._painted = False
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        with self._painting():
+            super().v2_playbook_on_stats(stats)
+
+    def _get_diff(self, difflist: Any) -> Any:
+        self._diff = super()._get_diff(_escaped(difflist))
+        return self._diff
+
     def _quiet(self, task: Any) -> bool:
         quiet = QUIET_FILE in (task.get_path() or "") or task.action.endswith(QUIET_ACTION)
         return self._display.verbosity == 0 and quiet
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        super().v2_playbook_on_start(playbook)
+        try:
+            if Path(playbook._file_name).name == "site.yml":
+                given = context.CLIARGS
+                stages.check_begin(given.get("start_at_task"), given.get("skip_tags") or ())
+        except Refused as refused:
+            self._display.error(str(refused))
+            raise SystemExit(1) from None
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        super().v2_runner_on_unreachable(result)
+        host = result._host.get_name()
+        self._display.display(
+            f"{host} cannot be reached, for the reason above\n"
+            f"next: make `ansible -i … {host} -m ping` work, and run the same command again"
+        )
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         if not self._quiet(task):
@@ -48,3 +110,12 @@ class CallbackModule(Default):
             super().v2_runner_on_ok(result)
         for line in lines:
             self._display.display(line)
+
+
+def _escaped(value: Any) -> Any:
+    """All texts in a value."""
+    if isinstance(value, dict):
+        return {key: _escaped(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(part) for part in value]
+    return shown(value) if isinstance(value, str) else value

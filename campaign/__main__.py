@@ -1,23 +1,27 @@
 """`python -m campaign run|status|stop|install campaigns/NAME.yml`.
 
-Exit 0: done. 1: it ended, and some run is not done. 2: refused. 70: broken, and to be started
-again. 129, 130 and 143: told to stop.
+Exit 0: done. 1: it ended, and some run is not done. 2: refused. 70: a fault of Strata's own, and
+75: the machine would not let it (a full disk, say): both may be gone when it is started again.
+129, 130 and 143: told to stop. 141: nobody read the end.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from strata.errors import Refused
+
+from analysis import shown
 
 from . import boot, status
 from .definition import REPO, Campaign, load
@@ -26,7 +30,7 @@ from .state import Journal
 
 WATCH_S = 5.0
 STOP_S = 180.0
-BROKEN = 70
+REFUSED, BROKEN, MACHINE, INTERRUPTED = 2, 70, 75, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,30 +41,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="run what has ended but is not done")
     parser.add_argument("--json", action="store_true", help="the status as JSON")
     parser.add_argument("--watch", action="store_true", help="the status again and again")
-    given = parser.parse_args(arguments)
     try:
-        checked = given.command in {"run", "install"}
-        campaign, results = load(given.file, checked), given.results.resolve()
-        if given.command == "run":
-            return drive(campaign, results, given.again)
-        if given.command == "stop":
-            return stop(campaign, results)
-        if given.command == "install":
-            print("\n".join(boot.lines(campaign.name, given.file.resolve(), REPO)))
-            return 0
-        return show(campaign, results, given.json, given.watch)
+        return _done(parser.parse_args(arguments))
     except Refused as refused:
-        print(refused, file=sys.stderr)
-        return 2
-    except Exception:
+        return _said(refused, REFUSED)
+    except OSError as error:
+        return _said(
+            Refused(
+                "the campaign and its results can be read, and written to",
+                example="--results /srv/results",
+                given=str(error),
+                then="see to rights and room, and give the same command again: it goes on",
+            ),
+            MACHINE,
+        )
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
         # Python's own exit status would be 1, which tells systemd that all is over.
-        traceback.print_exc()
-        return BROKEN
+        return _said(shown.broken(error), BROKEN)
+
+
+def _done(given: argparse.Namespace) -> int:
+    """Do what was asked; the exit status. Raises Refused, OSError."""
+    campaign = load(given.file, checked=given.command in {"run", "install"})
+    results = given.results.resolve()
+    if given.command == "run":
+        return drive(campaign, results, given.again)
+    if given.command == "stop":
+        return stop(campaign, results)
+    if given.command == "install":
+        return shown.lines(boot.lines(campaign.name, given.file.resolve(), REPO))
+    return show(campaign, results, given.json, given.watch)
+
+
+def _said(what: object, status_: int) -> int:
+    with contextlib.suppress(OSError):
+        shown.lines([str(what)], sys.stderr)
+    return status_
+
+
+def _say(line: str) -> None:
+    """A line of progress; the terminal that it goes to may be gone, and the campaign goes on."""
+    with contextlib.suppress(OSError):
+        shown.lines([line])
 
 
 def drive(campaign: Campaign, results: Path, again: bool = False) -> int:
     """Run it to its end, or until a signal."""
-    found = Drive(campaign, results, say=lambda line: print(line, flush=True))
+    found = Drive(campaign, results, say=_say)
     told: list[int] = []
 
     def note(number: int, _: Any) -> None:
@@ -72,7 +101,8 @@ def drive(campaign: Campaign, results: Path, again: bool = False) -> int:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, note)
     outcome = found.run(again)
-    print("\n".join(status.table(campaign, results)))
+    for line in status.table(campaign, results):
+        _say(line)
     if told:
         return 128 + told[0]
     return 0 if outcome == "done" else 1
@@ -85,7 +115,14 @@ def stop(campaign: Campaign, results: Path) -> int:
     if process is None:
         print("no process drives this campaign")
         return 0
-    os.kill(int(process["pid"]), signal.SIGTERM)
+    if process["host"] != socket.gethostname():
+        raise Refused(
+            "a campaign is stopped on the machine that drives it",
+            given=f"this is {socket.gethostname()}, and it is driven on {process['host']}",
+            then=f"give the same command on {process['host']}",
+        )
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process["pid"], signal.SIGTERM)
     deadline = time.monotonic() + STOP_S
     while journal.process() is not None:
         if time.monotonic() > deadline:
@@ -99,11 +136,12 @@ def show(campaign: Campaign, results: Path, as_json: bool, watch: bool) -> int:
     """Print the status, once or until interrupted."""
     while True:
         if as_json:
-            print(json.dumps(status.document(campaign, results), indent=1))
+            lines = [json.dumps(status.document(campaign, results), indent=1)]
         else:
-            print("\n".join(status.table(campaign, results)))
-        if not watch:
-            return 0
+            lines = status.table(campaign, results)
+        ended = shown.lines(lines)
+        if ended or not watch:
+            return ended
         try:
             time.sleep(WATCH_S)
         except KeyboardInterrupt:

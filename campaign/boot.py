@@ -7,12 +7,19 @@ import shlex
 import sys
 from pathlib import Path
 
+from strata.errors import Refused
+
+from analysis.shown import shown
+
 UNIT = """\
 # {path}: systemctl daemon-reload && systemctl enable --now {unit}
 [Unit]
 Description=Strata campaign {name}
 After=network-online.target
 Wants=network-online.target
+# What fails again and again is left alone until the next boot, or until somebody starts it.
+StartLimitIntervalSec=1h
+StartLimitBurst=5
 
 [Service]
 User={user}
@@ -20,8 +27,8 @@ WorkingDirectory={project}
 ExecStart={command}
 Restart=on-failure
 RestartSec=60
-# 0: done; 1: ended with failures; 2: refused; 143: told to stop.
-RestartPreventExitStatus=1 2 143
+# 1: ended with failures; 2: refused; 129, 130, 143: told to stop; 141: nobody read the end.
+RestartPreventExitStatus=1 2 129 130 141 143
 SuccessExitStatus=143
 KillMode=mixed
 TimeoutStopSec=180
@@ -32,7 +39,13 @@ WantedBy=multi-user.target
 
 
 def lines(name: str, file: Path, project: Path) -> list[str]:
-    """A unit for systemd, and a line for cron where there is no systemd."""
+    """A unit for systemd, and a line for cron where there is no systemd. Raises Refused."""
+    if shown(str(file), keep="") != str(file):
+        raise Refused(
+            "the path of a campaign that is started at boot has no control characters",
+            given=repr(str(file))[:200],
+            then="give the file another name",
+        )
     words = [sys.executable, "-m", "campaign", "run", str(file)]
     unit = f"strata-campaign-{name}.service"
     text = UNIT.format(

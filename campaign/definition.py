@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from strata import experiment, units
+from strata import units
 from strata.errors import Refused, nearest
 
-from analysis.schema import Reason
+from controller import experiment, results, settings, strict_yaml
+from schema.documents import Reason
 
 REPO = Path(__file__).resolve().parent.parent
 # Why a trial may have failed: the causes of the records.
@@ -43,7 +43,7 @@ class Run(Closed):
 class Campaign(Closed):
     """The runs in their order; those of one testbed come one after the other."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
     runs: Annotated[list[Run], Field(min_length=1)]
     time_limit: str | int | None = None
     pause: str | int = "30s"  # before a failed playbook is started again, doubled each time
@@ -66,15 +66,7 @@ def load(path: Path, checked: bool = True) -> Campaign:
 
     Unchecked is enough to look at a campaign or stop it, whatever became of its experiments.
     """
-    try:
-        given = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        known = sorted(str(p) for p in path.parent.glob("*.yml"))
-        raise Refused(
-            f"there is no campaign at {path}", given=str(path), then=nearest(str(path), known)
-        ) from None
-    except yaml.YAMLError as error:
-        raise Refused(f"{path.name} is not YAML", given=str(error)) from error
+    given = strict_yaml.read(path, "campaign")
     try:
         found = Campaign.model_validate(given)
     except ValidationError as error:
@@ -86,8 +78,9 @@ def load(path: Path, checked: bool = True) -> Campaign:
 
 def _check(found: Campaign) -> None:
     """What the shape alone cannot say."""
-    for run in found.runs:
+    for number, run in enumerate(found.runs):
         _check_run(run)
+        results.check_name(found.results(number))
     for limit in (found.time_limit, found.pause):
         if limit is not None:
             units.seconds(limit)
@@ -115,20 +108,21 @@ def _refusal(error: ValidationError, where: str) -> Refused:
 
 
 def _check_run(run: Run) -> None:
-    if not (REPO / run.testbed).exists():
+    if not _is_there(REPO / run.testbed):
         known = sorted(str(p.relative_to(REPO)) for p in (REPO / "inventories").iterdir())
         raise Refused(
             "a testbed is an inventory",
             example="testbed: inventories/lab",
-            given=f"testbed: {run.testbed}",
+            given=f"testbed: {run.testbed[:200]}",
             then=nearest(run.testbed, known),
         )
     experiment.load(experiment_file(run.experiment), run.slice)
+    settings.check(run.variables)
     for name in run.variables:
         if name in OWN:
             raise Refused(
                 f"{name} is not among a run's variables: the campaign sets it",
-                example="variables: {strata_dataset: datasets/mine}",
+                example="variables: {strata_dataset: /data/flowers}",
                 given=f"variables: {run.variables}",
                 then="use experiment, slice, retry and attempts",
             )
@@ -142,6 +136,13 @@ def _check_run(run: Run) -> None:
             )
     if run.time_limit is not None:
         units.seconds(run.time_limit)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # no file can be called so, or nobody may look
+        return False
 
 
 def experiment_file(name: str) -> Path:

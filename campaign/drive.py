@@ -13,6 +13,8 @@ from typing import Any
 
 from strata import units
 
+from analysis import shown
+
 from . import status
 from .definition import REPO, Campaign, Run
 from .play import Ended, Play
@@ -89,7 +91,11 @@ class Drive:
             if self._place(run) == place and not self._told.is_set():
                 if self.journal.state(name) in FINAL:
                     continue
-                self._drive(name, run)
+                try:
+                    self._drive(name, run)
+                except Exception as error:
+                    # One run never takes the others with it.
+                    self._note(name, "failed", shown.broken(error))
 
     def _drive(self, name: str, run: Run) -> None:
         """One run, until it is done or there is no sense in going on."""
@@ -143,7 +149,8 @@ class Drive:
 
     def _age(self) -> float:
         """Seconds since the campaign was first started, pauses and crashes included."""
-        return time.time() - float(self.journal.events()[0]["at"])
+        begun = [float(event["at"]) for event in self.journal.events()]
+        return time.time() - begun[0] if begun else 0.0
 
     def _judge(self, ended: Ended) -> str:
         if ended.rc == 0:

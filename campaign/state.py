@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,8 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from strata import files, lease
+from strata import files
 from strata.errors import Refused
+from strata.host import lease
+
+from schema import documents as schema
 
 # After one of these a run is not started again.
 FINAL = ("done", "failed", "refused", "out of time")
@@ -38,11 +42,14 @@ class Journal:
             files.append_line(self.path, json.dumps(line))
 
     def events(self) -> list[dict[str, Any]]:
-        """All whole events; a line that a crash cut is passed over."""
+        """All whole events; a line that a crash cut, or that is none, is passed over."""
+        lines = self.path.read_text(errors="replace").split("\n") if self.path.is_file() else []
         found = []
-        for line in self.path.read_text().splitlines() if self.path.exists() else []:
-            with contextlib.suppress(json.JSONDecodeError):
-                found.append(json.loads(line))
+        for line in lines:
+            with contextlib.suppress(ValueError, RecursionError):
+                event = json.loads(line)
+                if _is_event(event):
+                    found.append(event)
         return found
 
     def state(self, run: str) -> str:
@@ -75,14 +82,16 @@ class Journal:
     def process(self) -> dict[str, Any] | None:
         """The process that drives the campaign now, or None."""
         try:
-            found: dict[str, Any] = json.loads((self.folder / "process.json").read_text())
-        except FileNotFoundError:
+            found = json.loads(schema.text_of(self.folder / "process.json"))
+        except (FileNotFoundError, ValueError, RecursionError):
+            # It is replaced as a whole, so what is none was never written by a campaign.
             return None
-        return None if lease.dead(found) else found
+        return found if _is_process(found) and not lease.dead(found) else None
 
     def beat(self) -> None:
         """Leave a sign of life, from which a crash is dated."""
-        os.utime(self.folder / "process.json")
+        with contextlib.suppress(OSError):
+            os.utime(self.folder / "process.json")
 
     def _alive(self) -> float | None:
         """When the process that drove it was alive for certain; None after an end in order."""
@@ -113,4 +122,30 @@ class Journal:
             try:
                 yield alive
             finally:
-                (self.folder / "process.json").unlink()
+                (self.folder / "process.json").unlink(missing_ok=True)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
+
+
+def _is_event(event: Any) -> bool:
+    """What every reader of the journal relies on."""
+    return (
+        isinstance(event, dict)
+        and isinstance(event.get("event"), str)
+        and _is_number(event.get("at"))
+        and _is_number(event.get("alive") or 0)
+        and isinstance(event.get("state", ""), str)
+        and isinstance(event.get("why", ""), str)
+    )
+
+
+def _is_process(found: Any) -> bool:
+    """Not a number below 2: a signal to one of those is one to many processes."""
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("host"), str)
+        and all(type(found.get(key)) is int for key in ("pid", "start"))
+        and found["pid"] > 1
+    )

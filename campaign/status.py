@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from strata import plan as planning
-from strata import results, units
+from strata import units
 from strata.errors import Refused
 
 from analysis import text
+from controller import plan as planning
+from controller import results
 
 from .definition import Campaign
 from .state import FINAL, Journal
@@ -50,11 +51,14 @@ def _run(
 def _progress(folder: Path, state: str) -> dict[str, Any]:
     """Trials done and failed, of how many, and the seconds left; nothing known before it opens."""
     try:
-        run = results.Run(folder)
+        return _known(results.Run(folder), state)
     except Refused:
         return {"trials": None, "done": 0, "failed": 0, "left_s": None}
-    slots = run.slots()
-    statuses = run.statuses()
+
+
+def _known(run: results.Run, state: str) -> dict[str, Any]:
+    """Raises Refused when a document cannot be read."""
+    slots, statuses = run.slots(), run.statuses()
     cells = {trial["cell"]: trial["levels"] for slot in slots for trial in slot["trials"]}
     estimates = {cell: planning.slot_seconds(levels, 1) for cell, levels in cells.items()}
     return {

@@ -7,12 +7,12 @@ DOCUMENTATION = r"""
 module: strata_clean
 short_description: Remove all of Strata's things from this host, and prove it
 description:
-  - Removes containers, images, control groups, datasets, the state folder and the lease.
-  - Looks again afterwards and fails when anything is left.
-  - Refuses while a run holds the host.
+  - Removes containers, images, control groups, leases, and from the state folder what Strata made there, by name.
+  - Looks again afterwards and fails when anything of Strata's is left. What else is in the folder stays, and is named.
+  - Refuses while a run holds the host, and a state folder that is not Strata's.
 options:
   state_dir:
-    description: Strata's folder on the host.
+    description: Strata's folder on the host, with the marker that Strata put there.
     type: path
     required: true
   force:
@@ -39,12 +39,31 @@ removed:
   description: What was there, by kind.
   returned: success
   type: dict
+left:
+  description: What lies in the state folder and is not Strata's.
+  returned: success
+  type: list
+  elements: str
+elsewhere:
+  description: Other state folders that Strata has on this host. They stay as they are.
+  returned: success
+  type: list
+  elements: str
+progress:
+  description: A line for each of these.
+  returned: success
+  type: list
+  elements: str
 """
 
+import platform
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import clean, lease
+from ansible.module_utils.strata import runtimes
+from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host import clean, lease
+from ansible.module_utils.strata.host.owned import Folder
 
 
 def main() -> None:
@@ -55,21 +74,50 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    state_dir = Path(module.params["state_dir"])
     held = lease.current()
     if held and not module.params["force"]:
         module.fail_json(msg=f"this host is held by run {held['run']}; end it first")
-    before = clean.found(state_dir)
-    if any(before.values()) and not module.check_mode:
-        clean.remove(state_dir)
-        after = clean.found(state_dir)
-        if any(after.values()):
-            module.fail_json(msg=f"something of Strata's is left: {after}", removed=before)
+    try:
+        change(module, Folder(Path(module.params["state_dir"]), "state"))
+    except Refused as refused:
+        module.fail_json(msg=str(refused))
+
+
+def change(module: AnsibleModule, state: Folder) -> None:
+    """Remove all; leaves through exit_json, or fail_json when something is left. Raises Refused."""
+    state.is_ours()
+    before, foreign = found(state), state.foreign()
+    if not module.check_mode:
+        runtimes.remove()
+        stuck = clean.remove(state)
+        after = {kind: names for kind, names in found(state).items() if names}
+        if after:
+            msg = f"something of Strata's is left: {after}"
+            module.fail_json(msg="\n".join([msg, *stuck]), removed=before)
+    elsewhere = state.elsewhere()
     module.exit_json(
         changed=any(before.values()),
         removed=before,
+        left=foreign,
+        elsewhere=elsewhere,
+        progress=told(foreign, elsewhere),
         diff={"before": before, "after": {kind: [] for kind in before}},
     )
+
+
+def found(state: Folder) -> dict[str, list[str]]:
+    """Everything of Strata's on this host, by kind."""
+    return {**runtimes.found(), **clean.found(state)}
+
+
+def told(foreign: list[str], elsewhere: list[str]) -> list[str]:
+    """What a person should know of this host."""
+    here = platform.node()
+    return [f"{here}: {path!r} is not Strata's, and stays" for path in foreign] + [
+        f"{here}: {path!r} is a state folder of Strata's as well, and stays; to remove it: "
+        f"-e strata_state_dir={path}"
+        for path in elsewhere
+    ]
 
 
 if __name__ == "__main__":

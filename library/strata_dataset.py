@@ -9,6 +9,7 @@ short_description: Describe a dataset by a manifest of checksums, and verify it
 description:
   - Without a manifest, reads every file of the folder and keeps its checksums.
   - With one, proves that the folder holds just that. Contents are read again only when a size or a time changed.
+  - Removes what once was generated, or carried here, under this name and is used by no run.
 options:
   name:
     description: Name of the dataset.
@@ -28,11 +29,15 @@ options:
     choices: [given, generated]
     default: given
   generate:
-    description: C(workload), the one that makes the dataset, and its options; the folder is generated when it is not there.
+    description: C(workload), the one that makes the dataset, and all its C(options); the folder is generated when it is not there.
     type: dict
   image:
     description: The workload image on this host, as M(strata_trial) takes it; needed to generate.
     type: dict
+  holder:
+    description: The controller's process, as given to M(strata_lease). The dataset is kept for it, and the module ends with it.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Verifies what is there; generates and writes nothing.
@@ -52,7 +57,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 dataset:
-  description: Name, digest, origin, path, number of files and bytes.
+  description: Name, digest, origin, what was asked to be generated, path, number of files and bytes.
   returned: success
   type: dict
 """
@@ -60,8 +65,10 @@ dataset:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import dataset
 from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host import uses
+from ansible.module_utils.strata.image import dataset
+from ansible.module_utils.strata.trial import generate, termination
 
 
 def main() -> None:
@@ -73,40 +80,62 @@ def main() -> None:
             "origin": {"type": "str", "choices": ["given", "generated"], "default": "given"},
             "generate": {"type": "dict"},
             "image": {"type": "dict"},
+            "holder": {"type": "dict", "default": {}},
         },
         required_by={"generate": "image"},
         supports_check_mode=True,
     )
-    given = module.params
-    folder, kept = Path(given["path"]), Path(given["manifest"])
-    missing = given["generate"] is not None and not folder.exists()
-    if missing and module.check_mode:
-        module.exit_json(changed=True, dataset={})
+    termination.ends_with(module.params["holder"])
     try:
-        if missing:
-            dataset.generate(given["image"], given["generate"], folder)
-        before = dataset.read(kept)
-        found = before or dataset.take(given["name"], folder, given["origin"])
-        dataset.verify(found, folder, kept.with_suffix(".verified"), not module.check_mode)
+        change(module)
     except Refused as refused:
         module.fail_json(msg=str(refused))
-    if before is None and not module.check_mode:
-        dataset.keep(found, kept)
+
+
+def change(module: AnsibleModule) -> None:
+    """Have the dataset, its manifest and its proof; leaves through exit_json. Raises Refused."""
+    given, check = module.params, module.check_mode
+    folder, kept, asked = Path(given["path"]), Path(given["manifest"]), given["generate"]
+    missing = asked is not None and not folder.exists()
+    if missing and check:
+        module.exit_json(changed=True, dataset={})
+    if given["holder"] and not check:
+        uses.note([str(folder)], given["holder"])
+    if missing:
+        generate.generate(given["image"], asked, folder)
+    before = dataset.read(kept)
+    found = before or dataset.take(given["name"], folder, given["origin"], asked)
+    dataset.check_asked(found, asked, kept)
+    dataset.verify(found, folder, kept.with_suffix(".verified"), not check)
+    superfluous = dataset.superfluous(found.name, folder)
+    if not check:
+        if before is None:
+            dataset.keep(found, kept)
+        names = kept.with_suffix(".files")
+        if not names.exists():
+            dataset.keep_names(found, names)
+        for path in superfluous:
+            dataset.remove(path)
     module.exit_json(
-        changed=before is None,
+        changed=before is None or bool(superfluous),
         dataset={
             "name": found.name,
             "digest": found.digest,
             "origin": found.origin,
+            "asked": found.asked,
             "path": str(folder),
             "files": len(found.files),
             "bytes": found.bytes,
         },
         diff={
-            "before": f"{before.digest if before else 'no manifest'}\n",
-            "after": f"{found.digest}\n",
+            "before": _lines(before.digest if before else "no manifest", superfluous),
+            "after": _lines(found.digest, []),
         },
     )
+
+
+def _lines(found: str, superfluous: list[Path]) -> str:
+    return "".join(f"{line}\n" for line in [found, *map(str, superfluous)])
 
 
 if __name__ == "__main__":

@@ -39,14 +39,16 @@ fingerprint:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.fingerprint import capture
+from ansible.module_utils.strata import runtimes
+from ansible.module_utils.strata.host.fingerprint import capture
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={"state_dir": {"type": "path", "required": True}}, supports_check_mode=True
     )
-    module.exit_json(changed=False, fingerprint=capture(Path(module.params["state_dir"])))
+    found = capture(Path(module.params["state_dir"])) | runtimes.fingerprint()
+    module.exit_json(changed=False, fingerprint=dict(sorted(found.items())))
 
 
 if __name__ == "__main__":

@@ -35,8 +35,8 @@ stale: {description: Hosts whose lease is of a dead process on this controller.,
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import preflight
 from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host import lease
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
     )
     hosts = module.params["hosts"]
     try:
-        stale = [name for name, facts in hosts.items() if preflight.stale_lease(name, facts, {})]
+        stale = [name for name, facts in hosts.items() if lease.stale(name, facts, {})]
     except Refused as refused:
         module.fail_json(msg=str(refused))
     module.exit_json(changed=False, stale=stale)

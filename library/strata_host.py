@@ -30,31 +30,39 @@ EXAMPLES = r"""
 
 RETURN = r"""
 root: {description: Whether modules run as root here., returned: always, type: bool}
-cpus: {description: CPUs that may be used., returned: always, type: int}
+cpu_ids: {description: Numbers of the CPUs that may be used., returned: always, type: list, elements: int}
+numa_nodes: {description: Numbers of the NUMA nodes that have memory., returned: always, type: list, elements: int}
 memory_total: {description: Bytes of memory., returned: always, type: int}
 memory_available: {description: Bytes that are available., returned: always, type: int}
+state_dir:
+  description: Whether the folder is C(ours), and if it cannot become so, what is C(refused). Others that were claimed are C(elsewhere).
+  returned: always
+  type: dict
 disk_free: {description: Bytes free where O(state_dir) is., returned: always, type: int}
 images: {description: Workload images that are unpacked here., returned: always, type: list, elements: str}
 docker: {description: "C(installed), C(running), C(version), C(sdk), and C(why_not), empty when it can be had.", returned: always, type: dict}
 service_manager: {description: "C(systemd), C(sysvinit) or C(none).", returned: always, type: str}
 distribution: {description: C(id) and C(version)., returned: always, type: dict}
-gpu: {description: "Whether an NVIDIA GPU is C(present), and the container C(toolkit).", returned: always, type: dict}
+gpu: {description: "Whether an NVIDIA GPU is C(present), the container C(toolkit), and by which C(ids) a GPU can be asked for.", returned: always, type: dict}
 virtualisation: {description: "C(none), C(container), C(kvm), C(qemu-tcg) or another hypervisor.", returned: always, type: str}
 lease: {description: The lease in force; empty without one., returned: always, type: dict}
+machine: {description: "One value for all names of this host, and for no other host.", returned: always, type: str}
 python: {description: Version of Python., returned: always, type: str}
 """
 
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.host import look
+from ansible.module_utils.strata import runtimes
+from ansible.module_utils.strata.host.facts import look
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={"state_dir": {"type": "path", "required": True}}, supports_check_mode=True
     )
-    module.exit_json(changed=False, **look(Path(module.params["state_dir"])))
+    state_dir = Path(module.params["state_dir"])
+    module.exit_json(changed=False, **look(state_dir), **runtimes.facts())
 
 
 if __name__ == "__main__":

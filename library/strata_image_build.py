@@ -8,8 +8,9 @@ module: strata_image_build
 short_description: Build the one workload image
 description:
   - Builds the root filesystem that every platform runs, as one tar in a canonical spelling.
-  - The SHA-256 of the tar is the digest of the image. Equal sources on one day give equal digests.
-  - Nothing is done when the image of these sources is there.
+  - The SHA-256 of the tar is the digest of the image. Equal sources give equal digests on one day, from every folder and account.
+  - Nothing is built when the image of these sources is there. Images of other sources that no run uses are removed.
+  - Two builds of one image do not meet, one waits; what a killed one left is removed.
 options:
   kind:
     description: A root filesystem made here, the file system of an OCI image, or, without root, a virtual environment.
@@ -45,6 +46,10 @@ options:
     description: Folder in which images and downloads are kept.
     type: path
     required: true
+  holder:
+    description: The controller's process, as given to M(strata_lease). The image is kept for it, and the module ends with it.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Says whether the image would be built.
@@ -79,8 +84,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.build import Builder, Source
 from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host import making, uses
+from ansible.module_utils.strata.image.build import Builder, Source
+from ansible.module_utils.strata.runtimes.docker.images import export
+from ansible.module_utils.strata.trial import termination
 
 
 def main() -> None:
@@ -98,10 +106,19 @@ def main() -> None:
             "reference": {"type": "str", "default": ""},
             "mirror": {"type": "str", "default": ""},
             "cache": {"type": "path", "required": True},
+            "holder": {"type": "dict", "default": {}},
         },
-        required_if=[("kind", "oci", ["reference"])],
         supports_check_mode=True,
     )
+    termination.ends_with(module.params["holder"])
+    try:
+        change(module)
+    except Refused as refused:
+        module.fail_json(msg=str(refused))
+
+
+def change(module: AnsibleModule) -> None:
+    """Have the image of the sources, and no other; leaves through exit_json. Raises Refused."""
     given = module.params
     source = Source(
         given["kind"],
@@ -111,22 +128,28 @@ def main() -> None:
         Path(given["workloads"]),
         given["reference"],
     )
-    builder = Builder(source, Path(given["cache"]), given["mirror"])
+    builder = Builder(source, Path(given["cache"]), given["mirror"], export)
     before = builder.built()
-    after = before
-    if before is None and not module.check_mode:
-        try:
-            after = builder.build()
-        except Refused as refused:
-            module.fail_json(msg=str(refused))
+    after, superfluous = before, builder.superfluous()
+    if not module.check_mode:
+        if given["holder"]:
+            builder.use(given["holder"])
+        after = before or builder.build()
+        for path in superfluous:
+            making.clear(path)
+        uses.forget_dead()
     module.exit_json(
-        changed=before is None,
+        changed=before is None or bool(superfluous),
         image=asdict(after) if after else {},
         diff={
-            "before": f"{before.digest if before else 'no image'}\n",
-            "after": f"{after.digest if after else 'an image of ' + source.key}\n",
+            "before": _lines(before.digest if before else "no image", superfluous),
+            "after": _lines(after.digest if after else f"an image of {source.key}", []),
         },
     )
+
+
+def _lines(found: str, superfluous: list[Path]) -> str:
+    return "".join(f"{line}\n" for line in [found, *map(str, superfluous)])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ module: strata_lease
 short_description: Hold this host for one run
 description:
   - Takes, prolongs or gives back the lease of the host.
-  - Refuses when another run, or another controller of the same run, holds it.
+  - Refuses when another run, or another controller of the same run, holds it, be it with another account.
+  - One that is held to build on it is waited for, in words; one that is held to measure is not.
   - A lease ends by itself with its controller where that is this machine, at a reboot,
     and when it expires.
 options:
@@ -25,6 +26,10 @@ options:
         description: Host name of the controller.
         type: str
         required: true
+      machine:
+        description: Names the installation of the controller, and tells it from another of its name.
+        type: str
+        default: ""
       pid:
         description: Number of the ansible-playbook process.
         type: int
@@ -39,6 +44,15 @@ options:
     description: Seconds after which it expires unless it is prolonged. Every trial prolongs it.
     type: int
     default: 3600
+  use:
+    description: What the host is held for. A controller builds, generates and carries.
+    type: str
+    choices: [measure, build]
+    default: measure
+  patience_s:
+    description: Seconds to wait for a holder that builds.
+    type: int
+    default: 0
   force:
     description: Take it from whoever has it. Only for a holder that is known to be dead.
     type: bool
@@ -75,16 +89,24 @@ lease:
   description: The lease that was in force before; empty without one.
   returned: success
   type: dict
+held:
+  description: The lease of the holder, and in words who it is.
+  returned: when another holds the host
+  type: dict
+  contains:
+    use: {description: measure or build, type: str}
+    told: {description: who and since when, type: str}
 """
 
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import lease
 from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host import lease
 
 HOLDER = {
     "host": {"type": "str", "required": True},
+    "machine": {"type": "str", "default": ""},
     "pid": {"type": "int", "required": True},
     "start": {"type": "int", "required": True},
 }
@@ -96,6 +118,9 @@ def main() -> None:
             "run": {"type": "str", "required": True},
             "holder": {"type": "dict", "required": True, "options": HOLDER},
             "ttl_s": {"type": "int", "default": 3600},
+            "use": {"type": "str", "choices": ["measure", "build"], "default": "measure"},
+            # Waiting is the action plugin's, which can say so.
+            "patience_s": {"type": "int", "default": 0},
             "force": {"type": "bool", "default": False},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
@@ -104,6 +129,9 @@ def main() -> None:
     try:
         before = lease.current()
         changed = change(module.params, module.check_mode)
+    except lease.Held as held:
+        told = {"use": held.lease.get("use", ""), "told": lease.told(held.lease)}
+        module.fail_json(msg=str(held), held=told)
     except Refused as refused:
         module.fail_json(msg=str(refused))
     shown = before["run"] if before else "nobody"
@@ -125,7 +153,7 @@ def change(given: dict[str, Any], check: bool) -> bool:
         return bool(lease.is_ours(run, holder) if check else lease.release(run, holder))
     if check:
         return bool(lease.would_change(run, holder, given["force"]))
-    return bool(lease.acquire(run, holder, given["ttl_s"], given["force"]))
+    return bool(lease.acquire(run, holder, given["ttl_s"], given["force"], given["use"]))
 
 
 if __name__ == "__main__":

@@ -23,14 +23,30 @@ options:
     description: Name of the results folder; empty to resume the newest unfinished run of this plan, or to begin one.
     type: str
     default: ""
+  cache:
+    description: Folder on the controller for downloads, images and datasets.
+    type: path
+    required: true
+  attempts:
+    description: How many times a trial is tried in all.
+    type: int
+    default: 1
   dataset:
-    description: Folder with real data instead of the experiment's dataset.
+    description: Folder with real data instead of the experiment's dataset, from the current directory on.
     type: str
     default: ""
   image:
     description: What decides the content of the workload image.
     type: dict
     required: true
+  testbed:
+    description: The names of the hosts that take part.
+    type: list
+    elements: str
+    required: true
+  controller:
+    description: What M(strata_host) answered of the controller itself. Needed where O(hosts) is given.
+    type: dict
   hosts:
     description: What M(strata_host) answered, by host. Without it the plan is made on paper.
     type: dict
@@ -49,6 +65,8 @@ EXAMPLES = r"""
   strata_plan:
     experiment: experiments/quick.yml
     results: results
+    cache: "{{ strata_cache }}"
+    testbed: [node1, node2]
     image: "{{ strata_image }}"
 """
 
@@ -61,6 +79,15 @@ controller:
   description: The ansible-playbook process, as M(strata_lease) takes it.
   returned: success
   type: dict
+controller_apart:
+  description: Whether the controller is no host of the testbed, and has a lease of its own.
+  returned: success
+  type: bool
+stages:
+  description: The stages of site.yml that this command asks for.
+  returned: success
+  type: list
+  elements: str
 break_leases:
   description: Hosts whose lease is of a dead process on this controller.
   returned: success

@@ -9,6 +9,7 @@ short_description: Make the disks of a rehearsal lab's nodes
 description:
   - Gives each node a disk of its own, a sparse file with a file system in it, and mounts it.
   - Removes the disks of nodes that are not named.
+  - Refuses a folder that is not in Strata's cache.
 options:
   folder:
     description: Folder of the lab's disks.
@@ -59,7 +60,8 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.rehearsal_disks import Disk
+from ansible.module_utils.strata.host import owned
+from ansible.module_utils.strata.rehearsal.disks import Disk
 
 
 def main() -> None:
@@ -82,6 +84,7 @@ def change(module: AnsibleModule) -> None:
     """Make what is asked for, remove the rest; leaves through exit_json. Raises Refused."""
     given = module.params
     folder = Path(given["folder"])
+    owned.check_below(folder)
     there = {path.stem for path in folder.glob("*.img")}
     disks = {
         name: Disk(folder / f"{name}.img", folder / name, given["size"])

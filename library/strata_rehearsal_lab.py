@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: strata_rehearsal_lab
 short_description: Check the settings of a rehearsal lab, and say what follows from them
 description:
-  - Refuses settings that make no sense and those that this machine cannot carry out.
+  - Refuses settings that make no sense, those that this machine cannot carry out, and files that are not the lab's.
   - Names everything that the lab will have. Makes nothing.
 options:
   name:
@@ -47,7 +47,11 @@ options:
     type: float
     default: 0
   cache:
-    description: Folder below which the lab's keys are kept.
+    description: Strata's folder on the controller, in which the lab's keys and disks are kept.
+    type: path
+    required: true
+  inventory:
+    description: Folder that gets nodes.yml.
     type: path
     required: true
   machine:
@@ -70,7 +74,8 @@ EXAMPLES = r"""
     subnet: 10.201.7.0/24
     memory: 6G
     disk: 20G
-    cache: .cache
+    cache: /srv/bigdisk/strata
+    inventory: inventories/rehearsal
 """
 
 RETURN = r"""
@@ -78,6 +83,10 @@ lab:
   description: Its nodes, network, folders and links; rates in bit/s, times in seconds, sizes in bytes.
   returned: success
   type: dict
+claim:
+  description: The line that makes a nodes.yml the lab's.
+  returned: success
+  type: str
 capabilities_missing:
   description: What this machine cannot give to a node.
   returned: success
@@ -85,9 +94,12 @@ capabilities_missing:
   elements: str
 """
 
+from pathlib import Path
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import rehearsal
 from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host.owned import Folder
+from ansible.module_utils.strata.rehearsal import lab as rehearsal
 
 
 def main() -> None:
@@ -103,12 +115,15 @@ def main() -> None:
             "disk": {"type": "str", "required": True},
             "cpus": {"type": "float", "default": 0},
             "cache": {"type": "path", "required": True},
+            "inventory": {"type": "path", "required": True},
             "machine": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
     try:
         lab = rehearsal.lab(module.params)
+        Folder(Path(module.params["cache"]), "cache").is_ours()
+        rehearsal.check_inventory(Path(module.params["inventory"]), lab.name)
         if module.params["machine"]:
             rehearsal.check_machine(lab)
     except Refused as refused:
@@ -116,6 +131,7 @@ def main() -> None:
     module.exit_json(
         changed=False,
         lab=lab.document(),
+        claim=rehearsal.claim(lab.name),
         capabilities_missing=rehearsal.capabilities_missing(),
     )
 

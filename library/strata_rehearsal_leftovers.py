@@ -80,7 +80,8 @@ from typing import Any
 
 import docker
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.rehearsal_leftovers import Trace
+from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.rehearsal.leftovers import Trace
 
 NAMES = ("name", "bridge", "network")
 PATHS = ("folder", "control", "inventory")
@@ -107,11 +108,17 @@ def main() -> None:
         engine = docker.from_env()
     except docker.errors.DockerException:
         engine = None  # without one it can have nothing
-    change(module, trace, engine)
+    try:
+        change(module, trace, engine)
+    except Refused as refused:
+        module.fail_json(msg=str(refused))
 
 
 def change(module: AnsibleModule, trace: Trace, engine: Any) -> None:
-    """Remove what is asked for; leaves through exit_json, or fail_json when something is left."""
+    """Remove what is asked for; leaves through exit_json, or fail_json when something is left.
+
+    Raises Refused when the lab's files are not Strata's to remove.
+    """
     state = module.params["state"]
     before = present(trace.found(engine))
     after = before

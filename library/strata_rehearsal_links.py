@@ -73,9 +73,9 @@ progress:
 from dataclasses import asdict
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import rehearsal_links as links
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.rehearsal import Shape
+from ansible.module_utils.strata.rehearsal import links
+from ansible.module_utils.strata.rehearsal.lab import Shape
 
 NODE = {
     "name": {"type": "str", "required": True},

@@ -20,7 +20,7 @@ options:
     type: path
     required: true
   plan:
-    description: The plan, for V(opened).
+    description: The plan, for V(opened), V(verified) and V(reported); a run of another plan is refused.
     type: dict
   image:
     description: The workload image, for V(opened).

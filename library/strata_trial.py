@@ -102,34 +102,18 @@ outcomes:
 """
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata import lease, members, told, trial
+from ansible.module_utils.strata import members
 from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.host import lease
+from ansible.module_utils.strata.trial import slot as trial
+from ansible.module_utils.strata.trial import termination
 
 # The lease outlives a trial by this much, so that the next one finds it.
 LEASE_MARGIN_S = 3600
-LOOK_S = 1.0
-
-
-class Controller:
-    """Whether the controller is still there: its end of our pipe, and the lease it took."""
-
-    def __init__(self, run: str, holder: dict[str, Any]) -> None:
-        self._run, self._holder = run, holder
-        self._looked = time.monotonic()
-
-    def gone(self) -> bool:
-        if told.reader_gone():
-            return True
-        if time.monotonic() - self._looked < LOOK_S:
-            return False
-        self._looked = time.monotonic()
-        held = lease.current() or {}
-        return held.get("run") != self._run or held.get("holder") != self._holder
 
 
 def describe(slot: dict[str, Any], host: str) -> str:
@@ -178,7 +162,7 @@ def main() -> None:
     run, holder = order.slot["run"], given["holder"]
     try:
         lease.refresh(run, holder, int(order.time_limit + LEASE_MARGIN_S))
-        outcomes = trial.run(order, Controller(run, holder).gone)
+        outcomes = trial.run(order, termination.Controller(holder, run).gone)
     except Refused as refused:
         module.fail_json(msg=str(refused))
     module.exit_json(changed=True, outcomes=outcomes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from strata.host import owned
 
 REPO = Path(__file__).parent.parent
 LOCAL = ("-i", "inventories/local")
@@ -20,6 +22,14 @@ STATE = Path("/var/lib/strata")
 EXPERIMENTS = REPO / "tests/data/experiments"
 # After so long, what a test waits for counts as missing. Nothing is measured by it.
 PATIENCE_S = 300.0
+
+
+@pytest.fixture(autouse=True)
+def register(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The list of folders that a test claims in this process is the test's own."""
+    folder = tmp_path_factory.getbasetemp() / f"folders-{secrets.token_hex(8)}"
+    monkeypatch.setattr(owned, "register", lambda: folder)
+    return folder
 
 
 def environment() -> dict[str, str]:
@@ -101,7 +111,7 @@ def deployed(shared: Path) -> None:
 
 
 # What waits most comes first, and the others fill its pauses.
-TIERS = ("integration", "playbooks", "lint", "types", "modules", "unit")
+TIERS = ("long", "integration", "playbooks", "lint", "types", "modules", "unit")
 
 
 def tier(nodeid: str) -> str:

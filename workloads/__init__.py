@@ -5,9 +5,16 @@ marks what they share. Each gives
 
     Options              a dataclass on `workloads._options.Options`: what can be set
     COMMON               the names of the options that matter most
+    METRICS              every scalar that it writes (`workloads._declare.Metric`), the most
+                         telling first
+    ITEMS                the unit of what a step works on, such as images; None without steps
+    TOPOLOGY             which members a trial can have: ONE, WORKERS_AND_SERVERS, CLIENT_AND_SERVER
+    PORTS                where its members listen (`workloads._declare.Port`), if they are several
+    FAMILY               the image that it is in, named for what else is in it
+    WRITABLE             whether it needs writable space beside OUT and a small /tmp
+    MEMORY               bytes that a member needs at least
     estimate(o, cores)   seconds a trial may take, rough and pessimistic
     run(o, context)      the work itself; only this one may import more than the standard library
-    DISTRIBUTED          optional, True: several of it can work together, as context.place says
 
 Nothing here imports TensorFlow until `run`, so a controller without it can check an experiment.
 """
@@ -17,6 +24,7 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+from workloads._declare import Metric, Port, Topology, check
 from workloads._options import BadInputError, nearest
 from workloads._options import Options as _Options
 from workloads._output import Context
@@ -31,17 +39,29 @@ class Workload(Protocol):
 
     Options: type[_Options]
     COMMON: tuple[str, ...]
+    METRICS: tuple[Metric, ...]
+    ITEMS: str | None
+    TOPOLOGY: Topology
+    PORTS: tuple[Port, ...]
+    FAMILY: str
+    WRITABLE: bool
+    MEMORY: int
     estimate: Callable[[Any, float], float]
     run: Callable[[Any, Context], None]
 
 
 def workload(name: str) -> Workload:
-    """The module of a workload; imports the standard library only."""
+    """The module of a workload; imports the standard library only.
+
+    Raises BadInputError for an unknown name, DeclarationError for an incomplete declaration.
+    """
     if name not in NAMES:
         raise BadInputError(
             f"workload: must be one of {', '.join(NAMES)}{nearest(name, NAMES)}; given: {name!r}"
         )
-    return cast(Workload, importlib.import_module(f"workloads.{name}"))
+    found = importlib.import_module(f"workloads.{name}")
+    check(name, found)
+    return cast(Workload, found)
 
 
 def options(name: str) -> type[_Options]:

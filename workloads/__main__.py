@@ -65,7 +65,7 @@ def _run(name: str, config: dict[str, Any], out: Path) -> None:
     chosen = workloads.workload(name)
     options = chosen.Options.parse(config["options"])
     place = None if config["cluster"] is None else Place.parse(config["cluster"])
-    if place is not None and not getattr(chosen, "DISTRIBUTED", False):
+    if place is not None and not chosen.TOPOLOGY.distributed:
         raise BadInputError(f"cluster: {name} runs alone only (example: cluster: null)")
     told = Told(config["until_told"])
     told.listen()
@@ -81,6 +81,8 @@ def _run(name: str, config: dict[str, Any], out: Path) -> None:
             config["cpus"],
             place,
             told,
+            chosen.METRICS,
+            chosen.ITEMS,
             marks={"process": PROCESS},
         )
         chosen.run(options, context)

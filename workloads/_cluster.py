@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from workloads._declare import Metric, Port
 from workloads._options import Options
 from workloads._output import Context, FailureError
 from workloads._place import Place
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from workloads._servers import Vector
 
 PINGS = 20
+# What every workload declares whose workers share their gradients.
+PORTS = (Port("peers", "tcp", ("worker", "server")),)
+SERVER_METRICS = (
+    Metric("updates", "Updates that a server made", "1"),
+    Metric("counted_steps", "Global steps that a server counted", "1"),
+)
 REASON_S = 1.0  # how long to wait for the first cause of a failure, once it is noticed
 
 
@@ -436,5 +443,5 @@ def serve(team: Team, context: Context, make: Callable[[], Any]) -> None:
     server.serve()
     team.end_window()
     team.finish(context)
-    context.scalar("updates", server.updates, "1")
-    context.scalar("global_steps", server.global_steps, "1")
+    context.scalar("updates", server.updates)
+    context.scalar("counted_steps", server.global_steps)

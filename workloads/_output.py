@@ -10,10 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from workloads._declare import DeclarationError, Metric
 from workloads._place import Place
 from workloads._told import Told
 
-SCHEMA = 1
+SCHEMA = 2
 FLUSH_S = 1.0
 
 
@@ -23,7 +24,8 @@ class FailureError(Exception):
     status: ClassVar[int] = 1  # of the process
 
 
-# phase, step, worker, mono, wall, images, loss, input_s, compute_s, exchange_s, duration_s
+# phase, step, worker, mono, wall, items, loss, input_s, compute_s, exchange_s, duration_s; a loss
+# of None is left out
 Step = tuple[str, int, int, float, float, int, float | None, float, float, float, float]
 
 
@@ -73,13 +75,13 @@ class StepLog:
 
 
 def _line(step: Step) -> str:
-    phase, number, worker, mono, wall, images, loss, input_s, compute_s, exchange_s, duration_s = (
+    phase, number, worker, mono, wall, items, loss, input_s, compute_s, exchange_s, duration_s = (
         step
     )
+    known = "" if loss is None else f'"loss": {loss!r}, '
     return (
         f'{{"step": {number}, "phase": "{phase}", "worker": {worker}, "mono": {mono:.9f}, '
-        f'"wall": {wall:.6f}, "images": {images}, '
-        f'"loss": {"null" if loss is None else repr(loss)}, "input_s": {input_s:.9f}, '
+        f'"wall": {wall:.6f}, "items": {items}, {known}"input_s": {input_s:.9f}, '
         f'"compute_s": {compute_s:.9f}, "exchange_s": {exchange_s:.9f}, '
         f'"duration_s": {duration_s:.9f}}}\n'
     )
@@ -96,6 +98,8 @@ class Context:
     cpus: int | None = None
     place: Place | None = None  # among its peers; None: alone
     told: Told = field(default_factory=Told)
+    metrics: tuple[Metric, ...] = ()  # the workload's declarations
+    items: str | None = None  # the unit of the items in a step
     scalars: dict[str, dict[str, Any]] = field(default_factory=dict)
     marks: dict[str, float] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
@@ -107,9 +111,13 @@ class Context:
         self.marks[name] = now = time.monotonic()
         return now
 
-    def scalar(self, name: str, value: float, unit: str) -> None:
-        """One number of the result."""
-        self.scalars[name] = {"value": value, "unit": unit}
+    def scalar(self, name: str, value: float) -> None:
+        """One number of the result, in the unit that its metric declares. DeclarationError."""
+        for metric in self.metrics:
+            if metric.name == name:
+                self.scalars[name] = {"value": value, "unit": metric.unit}
+                return
+        raise DeclarationError(f"{self.name} does not declare the metric {name}")
 
     def flag(self, name: str, detail: str) -> None:
         """A doubt about the measurement."""
@@ -120,6 +128,7 @@ class Context:
         document = {
             "schema": SCHEMA,
             "workload": self.name,
+            "items": self.items,
             "scalars": self.scalars,
             "marks": self.marks,
             "environment": self.environment,

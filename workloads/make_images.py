@@ -13,10 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from workloads import _dataset, _options
+from workloads._declare import ONE, Metric
 from workloads._options import refuse
 from workloads._output import Context
 
 COMMON = ("images", "classes", "seed")
+ITEMS = None
+METRICS = (
+    Metric("made", "Images made", "images"),
+    Metric("mean_size", "Mean size of an image", "bytes"),
+)
+TOPOLOGY, PORTS = ONE, ()
+FAMILY = "tensorflow"
+WRITABLE = False
+MEMORY = 2**30
 SECONDS_PER_MEGAPIXEL = 0.5  # pessimistic, one core
 QUALITY_MAX = 100
 # Wave lengths (pixels) of the noise and their amplitudes (of 255): photographs have most
@@ -56,8 +66,8 @@ def estimate(options: Options, cores: float) -> float:
 def run(options: Options, context: Context) -> None:
     """Writes OUT/dataset."""
     manifest = _dataset.make(context.out, lambda folder: _write(options, folder))
-    context.scalar("images", options.images, "images")
-    context.scalar("mean_size", manifest["bytes"] / options.images, "bytes")
+    context.scalar("made", options.images)
+    context.scalar("mean_size", manifest["bytes"] / options.images)
     context.environment.update(tensorflow=manifest["tensorflow"], digest=manifest["digest"])
 
 

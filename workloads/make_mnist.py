@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads import _dataset, _idx, _options
+from workloads._declare import ONE, Metric
 from workloads._output import Context
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 COMMON = ("train", "test", "seed")
+ITEMS = None
+METRICS = (Metric("made", "Images made", "images"),)
+TOPOLOGY, PORTS = ONE, ()
+FAMILY = "tensorflow"
+WRITABLE = False
+MEMORY = 2**29
 SECONDS_PER_IMAGE = 2e-4  # pessimistic
 STYLES = 4  # of each class
 STROKE_POINTS = 5
@@ -55,7 +62,7 @@ def estimate(options: Options, cores: float) -> float:
 def run(options: Options, context: Context) -> None:
     """Writes OUT/dataset."""
     manifest = _dataset.make(context.out, lambda folder: _write(options, folder))
-    context.scalar("images", options.train + options.test, "images")
+    context.scalar("made", options.train + options.test)
     context.environment.update(numpy=manifest["numpy"], digest=manifest["digest"])
 
 

@@ -16,24 +16,41 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from workloads import _cluster, _idx, _options
+from workloads import _cluster, _idx, _tensorflow
+from workloads._declare import WORKERS_AND_SERVERS, Metric
 from workloads._options import BadInputError, refuse
 from workloads._output import Context, FailureError
-from workloads.tf_image_classification.options import Options as ImageOptions
+from workloads._tensorflow import ThreadOptions
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-DISTRIBUTED = True
-MEMORY = 3 * 2**28  # bytes that a process needs: TensorFlow and 55 MB of images
 COMMON = ("global_steps", "batch_size", "log_every")
+ITEMS = "images"
+METRICS = (
+    Metric("throughput", "Throughput", "images/s", "higher", headline=True, combine="throughput"),
+    Metric("rate", "Rate", "steps/s", "higher", headline=True, combine="sum"),
+    Metric("run_time", "Run time", "s", "lower", headline=True, combine="max"),
+    Metric("step_median", "Median step", "s", "lower", combine="median"),
+    Metric("time_delta", "Time delta of a worker", "s", "lower", combine="mean"),
+    Metric("accuracy_max", "Highest accuracy", "1", "higher", combine="max"),
+    Metric("accuracy_std", "Spread of accuracy", "1"),
+    Metric("accuracy_last", "Last accuracy", "1", "higher"),
+    Metric("local_steps", "Local steps", "steps", combine="sum"),
+    *_cluster.SERVER_METRICS,
+)
+TOPOLOGY = WORKERS_AND_SERVERS
+PORTS = _cluster.PORTS
+FAMILY = "tensorflow"
+WRITABLE = False
+MEMORY = 3 * 2**28  # TensorFlow and 55 MB of images
 STARTUP_S = 10.0  # of a process with a core to itself
 STEP_S = 0.005  # pessimistic, one core
 
 
 @dataclass(frozen=True)
-class Options(_options.Options):
+class Options(ThreadOptions):
     """Options of `mnist_dnn`."""
 
     data: Literal["real"] = field(
@@ -58,28 +75,15 @@ class Options(_options.Options):
         metadata={"help": "each worker's own steps before the counted ones", "unit": "steps"},
     )
     seed: int = field(default=1, metadata={"help": "of weights and data order", "unit": "1"})
-    intra_op_threads: int = field(
-        default=0,
-        metadata={
-            "help": "threads within an operation; 0: the CPUs of the trial",
-            "unit": "threads",
-        },
-    )
-    inter_op_threads: int = field(
-        default=0,
-        metadata={
-            "help": "operations at the same time; 0: the CPUs of the trial",
-            "unit": "threads",
-        },
-    )
 
     def __post_init__(self) -> None:
         """Refuses what cannot run."""
+        super().__post_init__()
         self.at_least(
             1, "global_steps", "batch_size", "hidden", "log_every", "evaluate_images",
             "warmup_steps",
         )  # fmt: skip
-        self.at_least(0, "seed", "intra_op_threads", "inter_op_threads")
+        self.at_least(0, "seed")
         if not 0 < self.learning_rate < float("inf"):
             raise refuse("learning_rate", "must be positive and finite", 0.01, self.learning_rate)
 
@@ -95,23 +99,13 @@ def estimate(options: Options, cores: float) -> float:
 def run(options: Options, context: Context) -> None:
     """Trains; imports TensorFlow."""
     _idx.paths(context.data_dir)  # what is missing is said before the seconds of the import
-    from workloads.tf_image_classification import train  # noqa: PLC0415
-
-    process = ImageOptions(
-        data="real",
-        seed=options.seed,
-        intra_op_threads=options.intra_op_threads,
-        inter_op_threads=options.inter_op_threads,
-    )
-    train.prepare(process)
+    _tensorflow.prepare()
     with _cluster.joined(context, options) as team:
-        from workloads.tf_image_classification import optimizers, runtime  # noqa: PLC0415
-
-        runtime.configure(process, context.cpus)
-        context.environment.update(runtime.environment(process, context.cpus))
+        _tensorflow.configure(options, context.cpus, options.seed)
+        context.environment.update(_tensorflow.environment())
         context.mark("imported")
         if isinstance(team, _cluster.Team) and team.serves:
-            _cluster.serve(team, context, lambda: optimizers.make("adam", options.learning_rate))
+            _cluster.serve(team, context, lambda: _optimizer(options))
         else:
             _work(options, context, team)
 
@@ -157,15 +151,13 @@ def _build(
     import keras  # noqa: PLC0415
     import tensorflow as tf  # noqa: PLC0415
 
-    from workloads.tf_image_classification import optimizers  # noqa: PLC0415
-
     pixels = _idx.SIDE**2
     model = keras.Sequential([
         keras.Input((pixels,)),
         keras.layers.Dense(options.hidden, activation="relu"),
         keras.layers.Dense(_idx.CLASSES),
     ])  # fmt: skip
-    optimizer = optimizers.make("adam", options.learning_rate)
+    optimizer = _optimizer(options)
     optimizer.build(model.trainable_variables)
     signature = [
         tf.TensorSpec([options.batch_size, pixels], tf.uint8),
@@ -204,6 +196,12 @@ def _build(
         ), accuracy
     # The trace itself: tf.function's own dispatch costs a third of such a step.
     return tf.function(step, signature, autograph=False).get_concrete_function(), accuracy
+
+
+def _optimizer(options: Options) -> Any:
+    from workloads import _optimizers  # noqa: PLC0415  imports TensorFlow
+
+    return _optimizers.make("adam", options.learning_rate)
 
 
 class Trainer:
@@ -314,12 +312,12 @@ class Trainer:
         """The scalars."""
         marks, scalar = self.context.marks, self.context.scalar
         window = marks["measured_end"] - marks["warmup_end"]
-        scalar("run_time", window, "s")
-        scalar("time_delta", statistics.mean(self.deltas), "s")
-        scalar("accuracy_max", max(self.accuracies), "1")
-        scalar("accuracy_std", statistics.pstdev(self.accuracies), "1")
-        scalar("accuracy_last", self._accuracy(None), "1")
-        scalar("local_steps", self.done, "steps")
-        scalar("rate", self.done / window, "steps/s")
-        scalar("throughput", self.done * self.options.batch_size / window, "images/s")
-        scalar("step_median", statistics.median(self.durations), "s")
+        scalar("run_time", window)
+        scalar("time_delta", statistics.mean(self.deltas))
+        scalar("accuracy_max", max(self.accuracies))
+        scalar("accuracy_std", statistics.pstdev(self.accuracies))
+        scalar("accuracy_last", self._accuracy(None))
+        scalar("local_steps", self.done)
+        scalar("rate", self.done / window)
+        scalar("throughput", self.done * self.options.batch_size / window)
+        scalar("step_median", statistics.median(self.durations))

@@ -10,9 +10,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from workloads import _options
+from workloads._declare import ONE, Metric
 from workloads._output import Context, FailureError
 
 COMMON = ("steps", "work")
+ITEMS = "hashes"
+METRICS = (Metric("rate", "Rate", "hashes/s", "higher", headline=True),)
+TOPOLOGY, PORTS = ONE, ()
+FAMILY = "tensorflow"
+WRITABLE = False
+MEMORY = 2**26
 SECONDS_PER_HASH = 2e-6  # pessimistic: Python's call overhead included, 0.6 us on a current core
 GROWTH_BYTES = 16 * 2**20
 
@@ -60,7 +67,7 @@ def run(options: Options, context: Context) -> None:
         done += 1
         _step(options, context, "measured", options.warmup_steps + done)
     elapsed = context.mark("measured_end") - begin
-    context.scalar("rate", done * options.work / elapsed, "hashes/s")
+    context.scalar("rate", done * options.work / elapsed)
 
 
 def _step(options: Options, context: Context, phase: str, number: int) -> None:
@@ -69,7 +76,9 @@ def _step(options: Options, context: Context, phase: str, number: int) -> None:
     for _ in range(options.work):
         digest = hashlib.sha256(digest).digest()
     duration = time.monotonic() - begin
-    context.steps.add((phase, number, 0, begin, wall, 0, None, 0.0, duration, 0.0, duration))
+    context.steps.add(
+        (phase, number, 0, begin, wall, options.work, None, 0.0, duration, 0.0, duration)
+    )
 
 
 def _fail(kind: str) -> None:

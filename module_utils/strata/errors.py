@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 
@@ -14,7 +15,8 @@ class Refused(ValueError):  # noqa: N818 - it reads as what happens: an input is
         super().__init__("\n".join(f"{k}: {v}" if k else v for k, v in parts if v))
 
 
-def nearest(name: str, known: list[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """A hint that names the known word nearest to `name`, or lists all of them."""
+    known = list(known)
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"

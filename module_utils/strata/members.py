@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .runtimes import SHARED
+from .networks import SHARED
 
 # How the gradients of several workers come together; docs/distributed.md.
 DISTRIBUTIONS = ("none", "ring", "ps_async", "ps_sync")
 # spread: a worker on each host; packed: all on one host, a program each; together: all in one
 # program on one host, pinned to CPUs of their own.
 PLACEMENTS = ("spread", "packed", "together")
+# Each member of a trial has a port of its own, from the first on.
 FIRST_PORT = 29400
+LAST_PORT = 65535
+MOST_MEMBERS = LAST_PORT - FIRST_PORT + 1
 FIND_S = 90.0
 SILENT_S = 20.0
 

@@ -42,7 +42,7 @@ def bytes_text(value: float) -> str:
 
 
 def _parse(text: str, units: dict[str, int], rule: str, example: str) -> float:
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
     if not match or match[2].lower() not in units or float(match[1]) <= 0:
-        raise Refused(f"{rule}, above zero", example=example, given=repr(text))
+        raise Refused(f"{rule}, above zero", example=example, given=repr(text[:80]))
     return float(match[1]) * units[match[2].lower()]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import docker
 import pytest
-from strata import image
+from strata.image import rootfs
+from strata.runtimes.docker import images
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 
@@ -19,33 +20,33 @@ def tar_of(folder: Path, content: str) -> tuple[str, Path]:
     root.mkdir()
     (root / "file").write_text(content)
     path = folder / f"{content}.tar"
-    return image.pack(root, path), path
+    return rootfs.pack(root, path), path
 
 
 @pytest.fixture
-def held(deployed: None, tmp_path: Path) -> Iterator[tuple[image.DockerImage, Path]]:
+def held(deployed: None, tmp_path: Path) -> Iterator[tuple[images.DockerImage, Path]]:
     content, path = tar_of(tmp_path, "one")
-    kept = image.DockerImage(content)
+    kept = images.DockerImage(content)
     yield kept, path
-    if kept.reference in image.DockerImage("0" * 64).others():
+    if kept.reference in images.DockerImage("0" * 64).others():
         kept.remove(kept.reference)
 
 
 def test_it_is_proven_after_the_import_and_gone_after_the_removal(
-    held: tuple[image.DockerImage, Path],
+    held: tuple[images.DockerImage, Path],
 ) -> None:
     kept, path = held
     assert not kept.holds()
     kept.load(path)
     assert kept.holds()
     assert kept.reference not in kept.others()
-    assert kept.reference in image.DockerImage("0" * 64).others()
+    assert kept.reference in images.DockerImage("0" * 64).others()
     kept.remove(kept.reference)
     assert not kept.holds()
 
 
 def test_another_image_with_its_name_is_none(
-    held: tuple[image.DockerImage, Path], tmp_path: Path
+    held: tuple[images.DockerImage, Path], tmp_path: Path
 ) -> None:
     kept, path = held
     _, other = tar_of(tmp_path, "two")

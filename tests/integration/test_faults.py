@@ -47,7 +47,7 @@ def test_the_controller_is_killed_at_every_stage(lab: Lab, results: Path) -> Non
         if stage == "provision":
             running.until_said("PLAY [Make the hosts exist]")
         elif stage == "deploy":
-            running.until_said("PLAY [Hold the same image everywhere]")
+            running.until_said("TASK [Hold the same image everywhere]")
         elif stage == "trial":
             running.until_trial(count=1)
         else:
@@ -105,11 +105,21 @@ def test_two_nodes_lose_each_other(lab: Lab, results: Path) -> None:
 
 
 def test_a_worker_is_stopped(lab: Lab, results: Path) -> None:
-    running = lab.begin("peers", results, "-estrata_slice=hung")
+    """And the key of its trial is nowhere but in the trial: it hangs for long enough to look."""
+    running = lab.begin("peers", results, "-estrata_slice=hung", "-vvvv")
     running.until_trial()
     time.sleep(8)
+    config = json.loads(lab.shell("node2", "cat /var/lib/strata/trials/*/in/config.json"))
+    key = config["cluster"]["key"]
+    shown = lab.shell(
+        "node2", "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | tr '\\0' ' '", False
+    )
     lab.shell("node2", "pkill -STOP --full -- '[-]m workloads'")
     running.end()
+    kept = [path.read_bytes() for path in results.rglob("*") if path.is_file()]
+    assert len(key) == 64 and len(kept) > 5 and "strata_trial" in running.text()
+    assert key not in shown + running.text()
+    assert not any(key.encode() in content for content in kept)
     (record,) = records(results).values()
     assert record["reason"]["cause"] == "timeout"
     stopped = next(m for m in record["members"] if m["host"] == "node2")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from strata.host import lease
 
 from .lab import Lab, cells, folder, planned, records
 
@@ -72,3 +75,45 @@ def test_a_second_deploy_changes_nothing_and_check_mode_is_clean(lab: Lab, tmp_p
     assert set(again) >= {"localhost", "node1", "node2"}
     assert set(again.values()) == {0}
     assert set(changed(lab.site(*given, "--check").stdout).values()) == {0}
+
+
+@pytest.fixture
+def builder() -> Iterator[dict[str, Any]]:
+    """A run on another testbed that builds on this controller, and lives for a while."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        holder = lease.process(process.pid)
+        lease.acquire("builds", holder, use=lease.BUILD)
+        try:
+            yield holder
+        finally:
+            lease.release("builds", holder)
+            process.kill()
+
+
+def test_runs_on_two_testbeds_take_turns_at_building(
+    lab: Lab, tmp_path: Path, builder: dict[str, Any]
+) -> None:
+    """Each has a node; both wait, in words, for one that builds, and both then run."""
+    given = ("spin", "-estrata_slice=native")
+    runs = [
+        lab.begin(given[0], tmp_path / node, given[1], f"--limit={node},localhost")
+        for node in lab.nodes
+    ]
+    for run in runs:
+        run.until_said("localhost is held by another run: run builds, which builds")
+        run.until_said("it is waited for, at most 1 h")
+    lease.release("builds", builder)
+    assert [run.end() for run in runs] == [0, 0], [run.text()[-3000:] for run in runs]
+    for node in lab.nodes:
+        assert {record["hosts"][0] for record in records(tmp_path / node).values()} == {node}
+    assert lab.left() == {} and lease.current() is None
+
+
+def test_a_stage_that_fails_on_the_controller_lets_go_of_every_host(
+    lab: Lab, tmp_path: Path, builder: dict[str, Any]
+) -> None:
+    done = lab.site("spin", tmp_path, "-ehost_patience_s=0", check=False)
+    assert done.returncode != 0
+    assert "run builds, which builds" in done.stdout
+    assert "No host is held any more" in done.stdout
+    assert lab.left() == {}, "the nodes had been taken already, or were about to be"

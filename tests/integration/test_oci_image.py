@@ -9,7 +9,9 @@ from pathlib import Path
 
 import docker
 import pytest
-from strata import build, image
+from strata.image import build
+from strata.image import rootfs as image
+from strata.runtimes.docker import images
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 TAG = "strata-test/tiny:1"
@@ -36,11 +38,14 @@ def test_it_is_exported_with_the_workloads(tiny: str, tmp_path: Path) -> None:
     code.mkdir()
     (code / "spin.py").write_text("pass")
     source = build.Source("oci", "", [], Path("unused"), code, tiny)
-    built = [build.Builder(source, tmp_path / name).build() for name in ("one", "two")]
+    built = [
+        build.Builder(source, tmp_path / name, export=images.export).build()
+        for name in ("one", "two")
+    ]
     assert built[0].digest == built[1].digest
     with tarfile.open(built[0].path) as tar:
         names = set(tar.getnames())
     assert {"usr/bin/python3", "opt/strata/workloads/spin.py", "in", "out", "data"} <= names
     rootfs = image.Rootfs(tmp_path / "state", built[0].digest)
-    rootfs.unpack(Path(built[0].path))
+    rootfs.load(Path(built[0].path))
     assert rootfs.holds()

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import docker
 import pytest
-from strata import cgroup, members, trial
+from strata import members
+from strata.host import cgroup, processes
+from strata.trial import account
+from strata.trial import slot as trial
 
 from tests.conftest import REPO, STATE
 
@@ -71,7 +77,7 @@ def traces() -> dict[str, list[str]]:
         "groups": [group.name for group in cgroup.existing()],
         "containers": [container.name for container in containers],
         "mounts": [line for line in mounts if "/rootfs" in line],
-        "processes": [command for command in commands if "-m workloads" in command],
+        "processes": [command for command in commands if "-m workloads spin" in command],
     }
 
 
@@ -112,7 +118,7 @@ def test_it_is_unprivileged_and_its_root_is_read_only(
         for path in Path("/proc").glob("[0-9]*/status"):
             try:
                 command = (path.parent / "cmdline").read_bytes()
-                if b"python3\0-m\0workloads" in command:
+                if b"python3\0-m\0workloads\0spin" in command:
                     lines = (line.split(":\t") for line in path.read_text().splitlines())
                     probe.update({line[0]: line[1] for line in lines if len(line) > 1})
                     probe["mounts"] = (path.parent / "mounts").read_text()
@@ -121,11 +127,35 @@ def test_it_is_unprivileged_and_its_root_is_read_only(
         return False
 
     trial.run(asked, look)
-    assert probe["Uid"].split()[0] == "65532"
+    (number,) = {n for name in ("Uid", "Gid", "Groups") for n in probe[name].split()}
+    assert int(number) not in account.COMMON
+    with pytest.raises(KeyError):
+        pwd.getpwuid(int(number))
     assert int(probe["CapEff"], 16) == 0
     first = next(line for line in probe["mounts"].splitlines() if line.split()[1].endswith("/"))
     root = [line for line in probe["mounts"].splitlines() if line.split()[1] == "/"][-1:] or [first]
     assert "ro" in root[0].split()[3].split(",")
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_no_other_account_reads_what_a_trial_is_given(
+    order: Callable[..., trial.Order], runtime: str
+) -> None:
+    """Not even the one that images commonly have for "nonroot": 65532."""
+    nonroot = ["setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", "cat"]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        asked = replace(order(runtime, fail="hang", limit=3), state_dir=Path(folder))
+        denied = []
+
+        def look() -> bool:
+            for config in Path(folder).glob("trials/*/in/config.json"):
+                done = subprocess.run([*nonroot, config], capture_output=True, check=False)
+                denied.append(b"Permission denied" in done.stderr)
+            return False
+
+        trial.run(asked, look)
+    assert denied and all(denied)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
@@ -136,7 +166,7 @@ def test_it_runs_on_the_cpus_it_is_given(order: Callable[..., trial.Order], runt
     def look() -> bool:
         for path in Path("/proc").glob("[0-9]*/status"):
             try:
-                if b"python3\0-m\0workloads" in (path.parent / "cmdline").read_bytes():
+                if b"python3\0-m\0workloads\0spin" in (path.parent / "cmdline").read_bytes():
                     allowed = [x for x in path.read_text().splitlines() if "Cpus_allowed_list" in x]
                     seen.update(line.split()[1] for line in allowed)
             except OSError:
@@ -165,10 +195,12 @@ def test_a_failure_is_a_record_with_its_cause(
     cause: str,
     words: str,
 ) -> None:
+    kills = processes.memory_kills()
     (outcome,) = trial.run(order(runtime, limit, fail=fault, memory=memory), present)
     record = outcome["record"]
     assert record["status"] == "failed"
     assert record["reason"]["cause"] == cause, record["reason"]
+    assert cause != "memory" or processes.memory_kills() > kills, "the kernel counts, too"
     assert words in record["reason"]["message"]
 
 

@@ -11,15 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from strata.host import lease
 
 from tests.conftest import REPO, environment
 
 Result = dict[str, Any]
 RunModule = Callable[..., Result]
 PLUGINS = Path(__file__).parent / "plugins"
-# The lease of this machine may be held by a run right now. For root it is always in /run/strata,
-# so root's Ansible gets a view of the file system with a folder of the test's there.
-APART = 'mkdir -p /run/strata && mount --bind "$0" /run/strata'
+# The lease of this machine may be held by a run right now. Its place is always the same, so Ansible
+# gets a view of the file system with a folder of the test's there. So it is with the list of
+# claimed folders, which is root's at a fixed place, and an ordinary account's in its home.
+FOLDERS = (
+    'mkdir -p "$0/../folders" /var/lib/strata.folders && '
+    'mount --bind "$0/../folders" /var/lib/strata.folders'
+)
+UNSHARE = ["unshare", "--mount", "--propagation", "private"]
+WITHOUT_ROOT = ["--user", "--map-current-user", "--keep-caps"]
 # A trial removes what it takes for the leftovers of others. One of a test is not to find any.
 ALONE = (
     "mount -t tmpfs tmpfs /sys/fs/cgroup && "
@@ -32,20 +39,25 @@ def run_module(tmp_path: Path) -> RunModule:
     """Call a module as a playbook does and return its result, with `failed` set.
 
     A warning of Ansible's, or no result at all, is an error of the test. `alone` hides control
-    groups and Docker's engine from it.
+    groups and Docker's engine from it. `see` is called with each line that Ansible prints.
     """
     leases = tmp_path / "runtime"
     leases.mkdir()
 
     def run(
-        name: str, args: Result, check: bool = False, diff: bool = False, alone: bool = False
+        name: str,
+        args: Result,
+        check: bool = False,
+        diff: bool = False,
+        alone: bool = False,
+        see: Callable[[str], None] = lambda _: None,
     ) -> Result:
         task = {"name": "The module under test", name: args}
         play = [{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]
         path = tmp_path / "play.yml"
         path.write_text(json.dumps(play))  # JSON is YAML
         flags = [flag for flag, asked in (("--check", check), ("--diff", diff)) if asked]
-        return _result(_start([*_playbook(), *flags, str(path)], leases, alone))
+        return _result(_start([*_playbook(), *flags, str(path)], leases, alone, see))
 
     return run
 
@@ -55,27 +67,34 @@ def _playbook() -> list[str]:
     return ["ansible-playbook", "-i", "localhost,", "-c", "local", interpreter]
 
 
-def _start(command: list[str], leases: Path, alone: bool) -> subprocess.CompletedProcess[str]:
+def _start(command: list[str], leases: Path, alone: bool, see: Callable[[str], None]) -> str:
     variables = {
         **environment(),
         "ANSIBLE_STDOUT_CALLBACK": "one_result",
         "ANSIBLE_CALLBACK_PLUGINS": str(PLUGINS),
-        "XDG_RUNTIME_DIR": str(leases),
+        "HOME": str(leases.with_name("home")),
     }
-    if os.geteuid() == 0:
-        script = " && ".join([APART, *([ALONE] if alone else []), 'exec "$@"'])
-        apart = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", script]
-        command = [*apart, str(leases), *command]
-    return subprocess.run(
-        command, cwd=REPO, env=variables, capture_output=True, text=True, check=False, timeout=60
-    )
+    place = lease.folder()
+    apart = f'mkdir -p {place} && mount --bind "$0" {place}'
+    root = [FOLDERS, *([ALONE] if alone else [])] if os.geteuid() == 0 else []
+    script = " && ".join([apart, *root, 'exec "$@"'])
+    unshare = [*UNSHARE, *([] if os.geteuid() == 0 else WITHOUT_ROOT)]
+    command = [*unshare, "/bin/sh", "-c", script, str(leases), *command]
+    out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    said = []
+    with subprocess.Popen(["timeout", "60", *command], cwd=REPO, env=variables, **out) as process:
+        assert process.stdout
+        for line in process.stdout:
+            said.append(line)
+            see(line)
+    return "".join(said)
 
 
-def _result(done: subprocess.CompletedProcess[str]) -> Result:
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    said = done.stdout[-2000:] + done.stderr[-2000:]
+def _result(said: str) -> Result:
+    lines = [line for line in said.splitlines() if line.startswith("{")]
+    said = said[-4000:]
     assert len(lines) == 1, said
     assert "WARNING" not in said, said
     found: Result = json.loads(lines[0])
     assert not found.get("warnings") and not found.get("deprecations"), found
-    return found
+    return {**found, "said": said}

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import image
+from strata.host import lease
+from strata.host.owned import Folder
+from strata.image import rootfs
 
 from tests.modules.conftest import RunModule
 
@@ -18,7 +23,7 @@ def archive(tmp_path: Path) -> tuple[str, Path]:
     (root / "opt").mkdir(parents=True)
     (root / "opt" / "file").write_text("content")
     tar = tmp_path / "image.tar"
-    return image.pack(root, tar), tar
+    return rootfs.pack(root, tar), tar
 
 
 @pytest.fixture
@@ -48,15 +53,28 @@ def test_a_tampered_image_is_replaced(run_module: RunModule, asked: dict[str, An
     assert victim.read_text() == "content"
 
 
-def test_another_image_goes_and_absent_removes_all(
-    run_module: RunModule, asked: dict[str, Any]
+def test_another_image_goes_when_no_run_uses_it_and_absent_removes_all(
+    run_module: RunModule, asked: dict[str, Any], archive: tuple[str, Path], tmp_path: Path
 ) -> None:
-    run_module("strata_image", asked)
-    other = Path(asked["state_dir"]) / "images" / "0123456789ab"
-    other.mkdir()
+    (tmp_path / "made/opt/file").write_text("of another commit")
+    digest = rootfs.pack(tmp_path / "made", tmp_path / "other.tar")
+    other = {**asked, "digest": digest, "archive": str(tmp_path / "other.tar")}
+    with subprocess.Popen(["sleep", "600"]) as run:
+        holder = {"host": socket.gethostname(), "pid": run.pid, "start": lease.start_time(run.pid)}
+        first = run_module("strata_image", {**other, "holder": holder})
+        assert run_module("strata_image", asked)["changed"]
+        assert not run_module("strata_image", asked)["changed"]
+        assert Path(first["image"]["rootfs"]).exists()
+        run.kill()
+    left = Path(asked["state_dir"]) / "images" / ".0123456789ab.part"
+    left.mkdir()
     found = run_module("strata_image", asked, diff=True)
     assert found["changed"]
-    assert not other.exists()
+    assert found["diff"]["before"]["others"]["native"] == [
+        str(Path(first["image"]["rootfs"]).parent),
+        str(left),
+    ]
+    assert [path.name for path in left.parent.iterdir()] == [asked["digest"][:12]]
     gone = {"state": "absent", "state_dir": asked["state_dir"]}
     assert run_module("strata_image", gone)["changed"]
     assert list((Path(asked["state_dir"]) / "images").iterdir()) == []
@@ -67,7 +85,9 @@ def test_an_environment_is_where_it_was_made(
     run_module: RunModule, asked: dict[str, Any], tmp_path: Path
 ) -> None:
     environment = str(tmp_path / "venv")
-    found = run_module("strata_image", {**asked, "kind": "venv", "archive": environment})
+    given = {**asked, "kind": "venv", "archive": environment}
+    assert run_module("strata_image", given)["changed"], "the state folder is claimed"
+    found = run_module("strata_image", given)
     assert (found["changed"], found["archive_needed"], found["holds"]) == (False, False, {})
     assert (found["image"]["kind"], found["image"]["rootfs"]) == ("venv", environment)
 
@@ -76,7 +96,8 @@ def test_a_host_without_the_archive_asks_for_it(
     run_module: RunModule, asked: dict[str, Any]
 ) -> None:
     of_another = Path(asked["state_dir"]) / "images" / "0123456789ab.tar"
-    of_another.parent.mkdir(parents=True)
+    Folder(Path(asked["state_dir"]), "state").claim()
+    of_another.parent.mkdir()
     of_another.touch()
     found = run_module("strata_image", {**asked, "archive": "/nowhere.tar"})
     assert (found["failed"], found["changed"], found["archive_needed"]) == (False, False, True)
@@ -87,7 +108,8 @@ def test_what_an_image_was_carried_in_goes_once_it_is_held(
     run_module: RunModule, asked: dict[str, Any]
 ) -> None:
     carried = Path(asked["state_dir"]) / "images" / f"{asked['digest'][:12]}.tar"
-    carried.parent.mkdir(parents=True)
+    Folder(Path(asked["state_dir"]), "state").claim()
+    carried.parent.mkdir()
     shutil.copy(asked["archive"], carried)
     of_another = carried.with_name("0123456789ab.tar")
     of_another.touch()
@@ -100,6 +122,18 @@ def test_what_an_image_was_carried_in_goes_once_it_is_held(
     assert dry["changed"] and carried.exists()
     assert run_module("strata_image", asked)["changed"]
     assert not carried.exists()
+
+
+@pytest.mark.parametrize(("state", "check"), [("present", True), ("absent", False)])
+def test_images_in_a_folder_that_is_not_stratas_are_left_alone(
+    run_module: RunModule, asked: dict[str, Any], state: str, check: bool
+) -> None:
+    holiday = Path(asked["state_dir"]) / "images" / "holiday"
+    holiday.mkdir(parents=True)
+    refused = run_module("strata_image", {**asked, "state": state}, check=check)
+    assert refused["failed"]
+    assert "holds 'images' and no marker of Strata's" in refused["msg"]
+    assert holiday.exists()
 
 
 def test_an_archive_of_another_image_is_refused(
@@ -150,8 +184,31 @@ def test_a_missing_dataset_is_refused(run_module: RunModule, flowers: dict[str, 
     assert "there is no such folder" in found["msg"]
 
 
+def test_a_copy_takes_the_place_of_the_one_before(
+    run_module: RunModule, flowers: dict[str, Any]
+) -> None:
+    before = Path(flowers["path"]).with_name("flowers-0123456789ab")
+    before.mkdir()
+    dry = run_module("strata_dataset", flowers, check=True)
+    assert dry["changed"] and before.exists()
+    assert run_module("strata_dataset", flowers)["changed"]
+    assert not before.exists()
+    names = Path(flowers["manifest"]).with_suffix(".files").read_bytes()
+    assert names == b"rose/1.jpg\0tulip/1.jpg\0"
+
+
+def test_a_pipe_is_refused_and_not_waited_for(
+    run_module: RunModule, flowers: dict[str, Any]
+) -> None:
+    os.mkfifo(Path(flowers["path"]) / "rose/2.jpg")
+    found = run_module("strata_dataset", flowers)
+    assert found["failed"]
+    assert "rose/2.jpg: a folder, a pipe" in found["msg"]
+
+
 def test_check_mode_generates_nothing(run_module: RunModule, flowers: dict[str, Any]) -> None:
-    new = {**flowers, "path": flowers["path"] + "-new", "generate": {"images": 2}, "image": {}}
+    made = {"workload": "make_images", "options": {"images": 2}}
+    new = {**flowers, "path": flowers["path"] + "-new", "generate": made, "image": {}}
     found = run_module("strata_dataset", new, check=True)
     assert (found["failed"], found["changed"]) == (False, True)
     assert not Path(new["path"]).exists()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import fingerprint, lease
+from strata.host import fingerprint, lease
 
 from .conftest import RunModule
 
@@ -18,8 +18,7 @@ ELSEWHERE = {"host": "another-controller.example", "pid": 7, "start": 99}
 @pytest.fixture
 def me() -> dict[str, Any]:
     """The test's own process as the controller."""
-    start = lease.start_time(os.getpid())
-    return {"host": socket.gethostname(), "pid": os.getpid(), "start": start}
+    return lease.process(os.getpid())
 
 
 def test_lease_do_again_change_and_undo(run_module: RunModule, me: dict[str, Any]) -> None:
@@ -35,7 +34,10 @@ def test_lease_do_again_change_and_undo(run_module: RunModule, me: dict[str, Any
     refused = run_module("strata_lease", {"run": "b", "holder": ELSEWHERE})
     assert refused["failed"]
     assert refused["msg"].startswith("this host is held by another run\n")
-    assert f"run a, controller {me['host']} process {me['pid']}, since " in refused["msg"]
+    assert (
+        f"run a, which measures, controller {me['host']} process {me['pid']}, since "
+        in refused["msg"]
+    )
     assert "\nnext: " in refused["msg"]
 
     taken = run_module("strata_lease", {"run": "b", "holder": ELSEWHERE, "force": True})
@@ -62,6 +64,26 @@ def test_lease_check_mode_says_the_same_and_does_nothing(
     let_go = run_module("strata_lease", {**asked, "state": "absent"}, check=True)
     assert let_go["changed"]
     assert len(list(tmp_path.rglob("lease.json"))) == 1
+
+
+def test_lease_is_waited_for_in_words_while_its_holder_builds(run_module: RunModule) -> None:
+    with subprocess.Popen(["sleep", "300"]) as builder:
+        try:
+            holder = lease.process(builder.pid)
+            run_module("strata_lease", {"run": "a", "holder": holder, "use": "build"})
+            asked = {"run": "b", "holder": ELSEWHERE, "patience_s": 3600}
+            end = lambda line: builder.kill() if "is waited for, at most 1 h" in line else None  # noqa: E731
+            done = run_module("strata_lease", asked, see=end)
+        finally:
+            builder.kill()
+    assert not done["failed"], done["msg"]
+    assert "localhost is held by another run: run a, which builds" in done["said"]
+
+
+def test_lease_of_one_that_measures_is_not_waited_for(run_module: RunModule) -> None:
+    run_module("strata_lease", {"run": "a", "holder": ELSEWHERE})
+    refused = run_module("strata_lease", {"run": "b", "holder": ELSEWHERE, "patience_s": 3600})
+    assert refused["failed"] and "run a, which measures" in refused["msg"]
 
 
 def test_lease_wants_the_whole_holder(run_module: RunModule) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
-import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import lease, members
+import yaml
+from strata import members
+from strata.host import lease
 
 from tests.conftest import REPO
 
@@ -18,8 +20,7 @@ from .conftest import RunModule
 
 @pytest.fixture
 def holder() -> dict[str, Any]:
-    start = lease.start_time(os.getpid())
-    return {"host": socket.gethostname(), "pid": os.getpid(), "start": start}
+    return lease.process(os.getpid())
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_without_the_lease_of_its_run_nothing_starts(
     assert not run_module("strata_lease", {"run": "other", "holder": holder})["failed"]
     refused = run_module("strata_trial", asked, alone=True)
     assert refused["failed"]
-    assert "run other, controller" in refused["msg"]
+    assert "run other, which measures, controller" in refused["msg"]
     assert not Path(asked["state_dir"]).exists()
 
 
@@ -112,6 +113,40 @@ def test_a_failed_trial_is_a_result_of_the_module(
     assert not found["failed"] and found["changed"]
     record = found["outcomes"][0]["record"]
     assert (record["status"], record["reason"]["cause"]) == ("failed", "exit")
+
+
+# In place of the workload: it tells all that it was given.
+TELLTALE = "import pathlib, sys; print(pathlib.Path(sys.argv[3]).read_text()); sys.exit(7)"
+KEY = "5ec2e7" * 10
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_key_of_a_trial_is_in_no_result(
+    run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any], broken: bool
+) -> None:
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    code = Path(asked["image"]["rootfs"]) / "strata/workloads"
+    code.unlink()
+    code.mkdir()
+    (code / "__main__.py").write_text(TELLTALE)
+    trial = asked["slot"]["trials"][0]
+    trial["members"] = members.roster(2, 0, ["localhost"])
+    trial["levels"] |= {"distribution": "ring", "workers": 2, "placement": "packed"}
+    if broken:
+        del asked["slot"]["hosts"]
+    asked |= {"key": KEY, "addresses": {"localhost": "127.0.0.1"}}
+    found = run_module("strata_trial", asked, alone=True)
+    assert found["failed"] == broken, found
+    assert broken or '"find_s": ' in found["outcomes"][0]["stdout"], "it told what it was given"
+    assert KEY not in json.dumps(found)
+
+
+def test_only_tasks_that_hide_it_know_the_key() -> None:
+    tasks = yaml.safe_load((REPO / "playbooks/tasks/slot.yml").read_text())
+    knowing = {task["name"]: task for task in tasks if "key" in yaml.safe_dump(task)}
+    made, used = knowing.values()
+    assert made["no_log"] and "register" not in made
+    assert used["strata_trial"]["key"] == "{{ __strata_key | default('') }}"
 
 
 def test_an_unknown_runtime_is_refused(

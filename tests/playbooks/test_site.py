@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -59,6 +60,7 @@ def test_nothing_but_checks_comes_before_the_lease() -> None:
     lease = next(i for i, task in enumerate(tasks) if task.startswith("host : Hold the host"))
     before = [task for task in tasks[:lease] if "Validating" not in task and "play #" not in task]
     assert before == [
+        "Refuse settings that nobody reads",
         "Make the plan on paper",
         "Ask the host what it is and has",
         "Make the plan",
@@ -77,8 +79,16 @@ def test_the_lab_is_refused_until_it_is_edited() -> None:
     [
         (["-estrata_experiment=quik"], ["there is no experiment", "did you mean 'quick'"]),
         (["-estrata_slice=smok"], ["no slice 'smok'", "did you mean 'smoke'"]),
+        (["-estrata_slcie=smoke"], ["no setting 'strata_slcie'", "did you mean 'strata_slice'"]),
+        (["-estrata_attempts=0"], ["a trial is tried at least once", "strata_attempts: 0"]),
+        (['-e{"strata_retry": ["hostlost"]}'], ["strata_retry", "host_lost", "hostlost"]),
+        (["-estrata_results=/etc/passwd/r"], ["can be made, and written", "/etc/passwd"]),
         (["-estrata_image_kind=zip"], ["rootfs", "zip"]),
         (["-estrata_dataset=/nowhere"], ["there is no such folder", "/data/imagenet"]),
+        (["-estrata_run=../elsewhere"], ["the name of a run is a name", "../elsewhere"]),
+        (["-estrata_state_dir=/"], ["localhost: Strata's state folder must", "given: / holds "]),
+        (["-estrata_state_dir=state"], ["must be given by its whole path", "given: 'state'"]),
+        (["-estrata_cache=/etc"], ["Strata's cache must be", "example: strata_cache=/srv"]),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_touched(
@@ -90,6 +100,26 @@ def test_bad_settings_are_refused_before_anything_is_touched(
         assert word in done.stdout
     assert changed(done.stdout) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "given"),
+    [("strata_state_dir", {}), ("strata_cache", {"strata_state_dir": "none"})],
+)
+def test_teardown_refuses_a_users_folder_before_anything_is_touched(
+    setting: str, given: dict[str, str], tmp_path: Path
+) -> None:
+    """As it was given to a run that had found its disk too small."""
+    for name in ("thesis", "images"):
+        (tmp_path / "bigdisk" / name / "chapter").mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    more = [f"-e{name}={tmp_path}/{value}" for name, value in given.items()]
+    done = playbook("playbooks/teardown.yml", f"-e{setting}={tmp_path}/bigdisk", *more, check=False)
+    assert done.returncode != 0
+    assert f"given: {tmp_path}/bigdisk holds 'images', 'thesis' and no marker" in done.stdout
+    assert changed(done.stdout) == 0
+    assert "Take the engines apart" not in done.stdout
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
@@ -105,7 +135,8 @@ def test_bad_settings_are_refused_before_anything_is_touched(
         ),
         ({"time_budget": "1s"}, "time_budget"),
         ({"disk_budget": "1K"}, "disk_budget"),
-        ({"options": {"memory": "900T"}}, "not enough memory"),
+        ({"options": {"memory": "900T"}}, "lacks 900 TiB of memory"),
+        ({"options": {"cpus": "8191"}}, "lacks CPU 8191"),
     ],
 )
 def test_bad_experiments_are_refused_before_anything_is_touched(
@@ -123,6 +154,14 @@ def test_bad_experiments_are_refused_before_anything_is_touched(
     assert words in done.stdout, done.stdout
     assert changed(done.stdout) == 0
     assert not results.exists()
+
+
+def test_an_inventory_in_which_a_key_stands_twice_is_refused(tmp_path: Path) -> None:
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text("native: {hosts: {a: }}\nnative: {hosts: {b: }}\n")
+    done = ansible("playbooks/preflight.yml", "-i", str(inventory))
+    assert done.returncode != 0
+    assert "Found duplicate mapping key 'native'" in done.stderr
 
 
 def test_an_inventory_without_a_needed_group_is_refused(tmp_path: Path) -> None:
@@ -179,9 +218,23 @@ class TestDeployed:
         assert "results of another experiment" in done.stdout
         assert fingerprint(tmp_path) == before
 
-    def test_a_newer_results_schema_is_refused(self, deployed: None, tmp_path: Path) -> None:
+    def test_the_report_is_part_of_a_run_and_a_newer_schema_is_refused(
+        self, deployed: None, tmp_path: Path
+    ) -> None:
         where = [f"-estrata_results={tmp_path}", "-estrata_run=mine", "-estrata_slice=native"]
         playbook("site.yml", SPIN, *where)
+        # As a kill right after the last record leaves it.
+        before = fingerprint(tmp_path)
+        journal = tmp_path / "mine" / "journal.jsonl"
+        lines = journal.read_text().splitlines(keepends=True)
+        assert ['"closed"' in lines[-2], '"reported"' in lines[-1]] == [True, True]
+        journal.write_text("".join(lines[:-2]))
+        shutil.rmtree(tmp_path / "mine/report")
+        again = playbook("site.yml", SPIN, *where)
+        assert "what is left is its report" in again.stdout
+        assert (tmp_path / "mine/report/index.html").exists()
+        after = fingerprint(tmp_path)
+        assert {path for path in after if after[path] != before.get(path)} == {str(journal)}
         path = tmp_path / "mine" / "run.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
         done = playbook("site.yml", SPIN, *where, check=False)
@@ -212,8 +265,8 @@ class TestDeployed:
         assert done.returncode != 0
         assert "is not what its manifest says" in done.stdout
         assert "b/2.jpg: its checksum differs" in done.stdout
-        (REPO / ".cache/datasets/data.json").unlink()
-        (REPO / ".cache/datasets/data.verified").unlink()
+        for path in (REPO / ".cache/datasets").glob("data.*"):
+            path.unlink()
 
 
 def fingerprint(root: Path) -> dict[str, bytes]:

@@ -1,19 +1,50 @@
 """Trains an image classifier with TensorFlow and says how fast, and what it was bound by.
 
 options.py    what can be set; standard library only
-runtime.py    TensorFlow's threads, devices, precision; what was found
 models.py     the published architectures          flops.py  their arithmetic
 folder.py     what a data folder holds            data.py   batches, synthetic and real
-optimizers.py updates in one pass over memory       probe.py  what these cores could do
-train.py      the step, the loop, the result
+train.py      the step, the loop, the result       probe.py  what these cores could do
 """
 
+from workloads import _cluster
+from workloads._declare import WORKERS_AND_SERVERS, Metric
 from workloads._output import Context
 from workloads.tf_image_classification.options import COMMON, Options, estimate
 
-__all__ = ["COMMON", "DISTRIBUTED", "Options", "estimate", "run"]
+__all__ = [
+    "COMMON",
+    "FAMILY",
+    "ITEMS",
+    "MEMORY",
+    "METRICS",
+    "PORTS",
+    "TOPOLOGY",
+    "WRITABLE",
+    "Options",
+    "estimate",
+    "run",
+]
 
-DISTRIBUTED = True
+ITEMS = "images"
+METRICS = (
+    Metric("throughput", "Throughput", "images/s", "higher", headline=True, combine="throughput"),
+    Metric("step_median", "Median step", "s", "lower", combine="median"),
+    Metric("images_per_cpu_second", "Images per CPU second", "images/s", "higher", combine="mean"),
+    Metric("flops", "Achieved FLOP/s", "FLOP/s", "higher", combine="throughput"),
+    Metric("matmul_flops", "Matmul FLOP/s", "FLOP/s", "higher"),
+    Metric("decode_capacity", "Input alone", "images/s", "higher"),
+    Metric("input_share", "Share of input", "1", combine="mean"),
+    Metric("parameters", "Parameters", "1"),
+    Metric("flop_per_image", "Work per image", "FLOP"),
+    Metric("loss_first", "First loss", "1"),
+    Metric("loss_last", "Last loss", "1"),
+    *_cluster.SERVER_METRICS,
+)
+TOPOLOGY = WORKERS_AND_SERVERS
+PORTS = _cluster.PORTS
+FAMILY = "tensorflow"
+WRITABLE = False
+MEMORY = 2 * 2**30  # a full-size model (AlexNet, batch 32: 1.6 GiB)
 
 
 def run(options: Options, context: Context) -> None:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from workloads import _options
 from workloads._options import refuse
+from workloads._tensorflow import ThreadOptions
 
 COMMON = ("model", "data", "batch_size", "image_size", "dtype", "steps")
 
@@ -38,7 +38,7 @@ STEP_OVERHEAD_S = 0.005
 
 
 @dataclass(frozen=True)
-class Options(_options.Options):
+class Options(ThreadOptions):
     """Options of `tf_image_classification`."""
 
     model: ModelName = field(
@@ -76,20 +76,6 @@ class Options(_options.Options):
         default="float32", metadata={"help": "mixed keeps the variables in float32", "unit": ""}
     )
     xla: bool = field(default=False, metadata={"help": "compile the step with XLA", "unit": ""})
-    intra_op_threads: int = field(
-        default=0,
-        metadata={
-            "help": "threads within an operation; 0: the CPUs of the trial",
-            "unit": "threads",
-        },
-    )
-    inter_op_threads: int = field(
-        default=0,
-        metadata={
-            "help": "operations at the same time; 0: the CPUs of the trial",
-            "unit": "threads",
-        },
-    )
     device: Literal["cpu", "gpu"] = field(
         default="cpu", metadata={"help": "where the model is", "unit": ""}
     )
@@ -110,11 +96,10 @@ class Options(_options.Options):
 
     def __post_init__(self) -> None:
         """Resolves image_size and refuses what cannot run."""
+        super().__post_init__()
         self.at_least(1, "batch_size", "warmup_steps", "steps")  # the first step compiles
         self.at_least(2, "classes")
-        self.at_least(
-            0, "image_size", "first_label", "intra_op_threads", "inter_op_threads", "seed"
-        )
+        self.at_least(0, "image_size", "first_label", "seed")
         if not 0 < self.learning_rate < float("inf"):
             raise refuse("learning_rate", "must be positive and finite", 0.01, self.learning_rate)
         known = PUBLISHED[self.model]

@@ -2,15 +2,13 @@
 
 import gc
 import math
-import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from workloads import _cluster
+from workloads import _cluster, _tensorflow
 from workloads._options import BadInputError
 from workloads._output import Context, FailureError, StepLog
 from workloads.tf_image_classification import folder
@@ -19,33 +17,18 @@ from workloads.tf_image_classification.options import Options
 INPUT_MARGIN = 1.5  # an input pipeline with less to spare is what bounds the training
 
 
-def prepare(options: Options) -> None:
-    """The process, before TensorFlow is imported: quiet, and with nothing that it can do without.
-
-    Keras imports matplotlib and pandas where they are installed, which takes 0.7 s of 2.6 s. The
-    workload image has neither; without them a virtual environment starts as the image does.
-    """
-    os.environ["KERAS_BACKEND"] = "tensorflow"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    if options.device == "cpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    for name in ("matplotlib", "pandas"):
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None: cannot be imported
-
-
 def run(options: Options, context: Context) -> None:
     """One trial: builds, trains, probes, sums up."""
     # What is missing is said before the seconds that TensorFlow's import takes.
     found = folder.find(context.data_dir, options.classes) if options.data == "real" else None
-    prepare(options)
+    _tensorflow.prepare(options.device)
     with _cluster.joined(context, options) as team:
-        from workloads.tf_image_classification import optimizers, runtime  # noqa: PLC0415
-
-        runtime.configure(options, context.cpus)
-        context.environment.update(runtime.environment(options, context.cpus))
+        _tensorflow.configure(options, context.cpus, options.seed, options.device, options.dtype)
+        threads = _tensorflow.cores(context.cpus) if found is not None else 0
+        context.environment.update(_tensorflow.environment(threads))
         context.mark("imported")
         if isinstance(team, _cluster.Team) and team.serves:
-            _cluster.serve(team, context, lambda: optimizers.build(options))
+            _cluster.serve(team, context, lambda: _optimizer(options))
         else:
             _work(options, context, team, found)
 
@@ -54,11 +37,11 @@ def _work(
     options: Options, context: Context, team: _cluster.Alone, found: folder.Folder | None
 ) -> None:
     """A worker's trial, with or without peers."""
-    from workloads.tf_image_classification import data, runtime  # noqa: PLC0415
+    from workloads.tf_image_classification import data  # noqa: PLC0415
 
     if found is not None:
         folder.check_share(found, team.workers)
-    threads = runtime.cores(context.cpus)
+    threads = _tensorflow.cores(context.cpus)
     if isinstance(team, _cluster.Team):
         model, step = build_shared(options, context, team)
     else:
@@ -76,7 +59,7 @@ def _work(
     try:
         cpu = measure(loop, options, context)
         images = len(loop.durations) * options.batch_size
-        context.scalar("images_per_cpu_second", images / cpu, "images/s")
+        context.scalar("images_per_cpu_second", images / cpu)
         throughput = summarise(loop, model, options, context)
         team.finish(context)
         probe(loop, options, context, throughput)
@@ -129,13 +112,19 @@ def _build(options: Options) -> tuple[Any, Any]:
     """Model and optimizer, with all their variables."""
     import tensorflow as tf  # noqa: PLC0415
 
-    from workloads.tf_image_classification import models, optimizers  # noqa: PLC0415
+    from workloads.tf_image_classification import models  # noqa: PLC0415
 
     with tf.device(f"/{options.device}:0"):
         model = models.build(options)
-        optimizer = optimizers.build(options)
+        optimizer = _optimizer(options)
         optimizer.build(model.trainable_variables)
     return model, optimizer
+
+
+def _optimizer(options: Options) -> Any:
+    from workloads import _optimizers  # noqa: PLC0415
+
+    return _optimizers.make(options.optimizer, options.learning_rate)
 
 
 def _differentiate(model: Any, images: Any, labels: Any) -> tuple[Any, Any]:
@@ -177,7 +166,7 @@ class Loop:
             time.monotonic,
             time.time,
         )
-        team, images, number, loss = self.team, self.options.batch_size, self.number, self.loss
+        team, items, number, loss = self.team, self.options.batch_size, self.number, self.loss
         worker = team.index
         inputs, durations = self.inputs, self.durations
         for number in range(self.number + 1, self.number + count + 1):
@@ -202,7 +191,7 @@ class Loop:
                     worker,
                     begin,
                     wall,
-                    images,
+                    items,
                     loss,
                     ready - begin,
                     end - ready - exchange,
@@ -247,14 +236,14 @@ def summarise(loop: Loop, model: Any, options: Options, context: Context) -> flo
     window = context.marks["measured_end"] - context.marks["warmup_end"]
     throughput = len(loop.durations) * options.batch_size / window
     work = flops.training(model)
-    context.scalar("throughput", throughput, "images/s")
-    context.scalar("step_median", statistics.median(loop.durations), "s")
-    context.scalar("input_share", sum(loop.inputs) / sum(loop.durations), "1")
-    context.scalar("parameters", models.parameters(model), "1")
-    context.scalar("flop_per_image", work, "FLOP")
-    context.scalar("flops", work * throughput, "FLOP/s")
-    context.scalar("loss_first", loop.first_loss or 0.0, "1")
-    context.scalar("loss_last", loop.loss, "1")
+    context.scalar("throughput", throughput)
+    context.scalar("step_median", statistics.median(loop.durations))
+    context.scalar("input_share", sum(loop.inputs) / sum(loop.durations))
+    context.scalar("parameters", models.parameters(model))
+    context.scalar("flop_per_image", work)
+    context.scalar("flops", work * throughput)
+    context.scalar("loss_first", loop.first_loss or 0.0)
+    context.scalar("loss_last", loop.loss)
     if options.xla and options.device == "cpu":
         context.flag(
             "xla_on_cpu",
@@ -277,7 +266,7 @@ def probe(loop: Loop, options: Options, context: Context, throughput: float) -> 
         return
     if options.data == "real":
         capacity = probe.input_capacity(loop.batches, options.batch_size, data.PREFETCH)
-        context.scalar("decode_capacity", capacity, "images/s")
+        context.scalar("decode_capacity", capacity)
         if capacity < INPUT_MARGIN * throughput:
             context.flag(
                 "input_bound",
@@ -285,5 +274,5 @@ def probe(loop: Loop, options: Options, context: Context, throughput: float) -> 
                 f"than {INPUT_MARGIN} times the {throughput:.0f} trained",
             )
     loop.batches = iter(())  # ends the pipeline's threads
-    context.scalar("matmul_flops", probe.matmul_flops(options.device, options.dtype), "FLOP/s")
+    context.scalar("matmul_flops", probe.matmul_flops(options.device, options.dtype))
     context.mark("probe_end")

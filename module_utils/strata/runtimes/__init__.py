@@ -1,254 +1,121 @@
-"""How a program is started on a host. Each runtime is a class in a file of its own.
+"""The runtimes: ways to start a program on a host, each a module or package of this folder.
 
-The interface is six methods. Whatever happens, `remove` is called last and leaves nothing.
+All that is special to a runtime stands in its own: how it runs a program, what it tells of a host,
+what of it can be left over, how it holds the image, and its keys of a host's fingerprint. To add
+one is to write what `Package` lists, and to name it in `known`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import resource
-import select
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from ..errors import Refused, nearest
-
-# The networks each runtime can have; the first is what it has unless stated.
-NETWORKS: dict[str, tuple[str, ...]] = {
-    "native": ("host",),
-    "docker": ("bridge", "host", "none", "docker_overlay"),
-}
-# Networks that containers of several hosts share; a container is found there by its alias.
-SHARED = {"docker_overlay": "strata-overlay"}
-
-# The unprivileged account that a workload runs as, the same number everywhere.
-UID = 65532 if os.geteuid() == 0 else os.geteuid()
-GID = 65532 if os.geteuid() == 0 else os.getegid()
-
-OPEN_FILES = 65536
-
-# What every program finds in its environment, and nothing else.
-ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "PYTHONPATH": "/opt/strata/site:/opt/strata",
-    "HOME": "/tmp",  # noqa: S108 - the only place it may write beside /out
-    "LANG": "C.UTF-8",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONFAULTHANDLER": "1",
-    "PYTHONHASHSEED": "0",
-    "TF_CPP_MIN_LOG_LEVEL": "2",
-}
+from ..fields import Field
+from . import docker, native
+from .base import Runtime, Spec
 
 
-def open_files() -> int:
-    """How many files a program may have open: as many everywhere as this host lets us."""
-    return min(OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+class Store(Protocol):
+    """How a runtime holds one workload image on a host."""
+
+    def holds(self) -> bool:
+        """Whether it has the image, proven by its digest."""
+
+    def load(self, tar: Path) -> None:
+        """Take the image from its archive, and prove it. Raises Refused."""
+
+    def uses(self) -> list[str]:
+        """What must be kept for a run that uses the image."""
+
+    def others(self) -> list[str]:
+        """Other workload images that it has."""
+
+    def remove(self, other: str) -> None:
+        """Remove one of them."""
 
 
-def shared_memory() -> int:
-    """Bytes of /dev/shm, as the kernel gives it to a host: half of the memory."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+class Package(Protocol):
+    """What the module or package of a runtime gives; nothing of it needs the runtime installed."""
+
+    FIELDS: dict[str, Field]  # its keys of a fingerprint
+
+    def make(self, spec: Spec) -> Runtime:
+        """The runtime for one program."""
+
+    def store(self, state_dir: Path, content: str) -> Store:
+        """Where it holds the image of that digest."""
+
+    def facts(self) -> dict[str, Any]:
+        """What it tells of this host before anything is touched."""
+
+    def why_not(self, facts: dict[str, Any], image_kind: str) -> str:
+        """Why it cannot be had on the host that told these facts, or ''. For the controller."""
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Those of `FIELDS` that this host has."""
+
+    def leftovers(self) -> list[str]:
+        """Remove what killed trials have left, and name it. Only under the host's lease."""
+
+    def found(self) -> dict[str, list[str]]:
+        """Everything of Strata's that it has on this host, by kind."""
+
+    def remove(self) -> None:
+        """Remove all of that."""
 
 
-@dataclass(frozen=True)
-class Spec:
-    """A program to be started: what, from which image, with which resources.
-
-    `name` is unique on the host; a trial may have several programs there.
-    """
-
-    name: str
-    run: str
-    workload: str
-    spool: Path  # holds in/ (read-only to the program) and out/
-    image: dict[str, str]  # kind, digest, rootfs, docker
-    data: Path | None = None  # mounted read-only at /data
-    network: str = "host"
-    cpus: str | None = None  # a CPU set, "0-3,8"
-    memory: int | None = None  # bytes
-    numa: int | None = None  # a node
-    gpus: list[str] = field(default_factory=list)
-    quota: float | None = None  # CPUs' worth of time, on whichever CPUs
-    port: int | None = None  # listened on, for peers
-    trial: str = ""  # whose peers share a network of their own, where one is made for them
-    environment: dict[str, str] = field(default_factory=dict)
+def known() -> dict[str, Package]:
+    """Every runtime by its name, which is that of its role and its inventory group, too."""
+    return {"native": cast(Package, native), "docker": cast(Package, docker)}
 
 
-@dataclass(frozen=True)
-class Inside:
-    """Where the program finds its things, as it sees them."""
-
-    python: str
-    code: str  # PYTHONPATH
-    given: str
-    out: str
-    data: str
-
-
-def inside(spec: Spec) -> Inside:
-    """In the image's root filesystem at fixed places; in a virtual environment where they are."""
-    if spec.image["kind"] == "venv":
-        root = spec.image["rootfs"]
-        return Inside(
-            f"{root}/bin/python",
-            f"{root}/strata",
-            f"{spec.spool}/in",
-            f"{spec.spool}/out",
-            str(spec.data),
+def get(name: str) -> Package:
+    """The runtime of that name. Raises Refused when there is none."""
+    if name not in known():
+        raise Refused(
+            "a runtime must be one that Strata knows",
+            example=next(iter(known())),
+            given=name,
+            then=nearest(name, list(known())),
         )
-    return Inside("/usr/bin/python3", "/opt/strata/site:/opt/strata", "/in", "/out", "/data")
-
-
-def program(spec: Spec) -> list[str]:
-    """The command line of the workload."""
-    where = inside(spec)
-    config = ["--config", f"{where.given}/config.json", "--out", where.out]
-    return [where.python, "-m", "workloads", spec.workload, *config]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a program ended: `code` is its exit status, negative for a signal."""
-
-    code: int
-    memory: bool = False  # the kernel killed it for want of memory
-    at: float = field(default_factory=time.monotonic, compare=False)  # when the end was seen
-
-
-@dataclass(frozen=True)
-class Counters:
-    """What a workload has used so far; None where the host cannot say."""
-
-    cpu: float | None = None  # seconds
-    memory: int | None = None  # bytes, now
-    memory_peak: int | None = None  # bytes
-    throttled: int | None = None  # periods in which a CPU limit held it back
-
-
-class RuntimeLostError(Exception):
-    """The runtime itself went away while the program ran: a daemon stopped, say."""
-
-
-class StartError(Exception):
-    """The program could not be started."""
-
-
-class Runtime(Protocol):
-    """What the trial needs of a runtime, in the order in which it is called."""
-
-    def prepare(self) -> None:
-        """Make all that need not be in the measured time. Raises StartError."""
-
-    def launch(self) -> None:
-        """Start the program. Raises StartError."""
-
-    def wait(self, seconds: float) -> Ended | None:
-        """The end, as soon as it is there; None after `seconds`. Raises RuntimeLostError."""
-
-    def usage(self) -> Counters:
-        """What was used so far. Never raises: a program may end at any time."""
-
-    def signal(self, number: int) -> None:
-        """Send a signal to every process of the program, if it still runs."""
-
-    def logs(self) -> tuple[str, str]:
-        """Standard output and standard error so far, the last 64 KiB of each."""
-
-    def remove(self) -> None:
-        """End whatever is left, and remove all that prepare and launch made."""
-
-
-LOG_BYTES = 64 * 1024
-
-
-def tail(data: bytes) -> str:
-    """The end of a log as valid text."""
-    return data[-LOG_BYTES:].decode("utf-8", "replace")
-
-
-class Unavailable:
-    """A runtime that this host lacks: every trial of it fails to start, and its record says why."""
-
-    def __init__(self, why: str) -> None:
-        self._why = why
-
-    def prepare(self) -> None:
-        raise StartError(self._why)
-
-    def launch(self) -> None:
-        raise StartError(self._why)
-
-    def wait(self, seconds: float) -> Ended | None:
-        del seconds
-        raise RuntimeLostError(self._why)
-
-    def usage(self) -> Counters:
-        return Counters()
-
-    def signal(self, number: int) -> None:
-        """Nothing runs."""
-
-    def logs(self) -> tuple[str, str]:
-        return "", ""
-
-    def remove(self) -> None:
-        """Nothing was made."""
+    return known()[name]
 
 
 def make(name: str, spec: Spec) -> Runtime:
-    """The runtime called `name` for one program. Raises Refused when there is none of that name."""
-    if name == "native":
-        from .native import Native  # noqa: PLC0415 - a host needs only what it runs
-
-        return Native(spec)
-    if name == "docker":
-        try:
-            from .docker import Docker  # noqa: PLC0415
-        except ImportError as error:
-            return Unavailable(f"the modules' Python on this host lacks Docker's SDK: {error}")
-        return Docker(spec)
-    raise Refused(
-        "a runtime must be one that Strata knows",
-        example=next(iter(NETWORKS)),
-        given=name,
-        then=nearest(name, list(NETWORKS)),
-    )
+    """The runtime `name` for one program. Raises Refused when there is none of that name."""
+    return get(name).make(spec)
 
 
 def leftovers() -> list[str]:
-    """Remove what a killed trial left behind, and name it. Only under the host's lease."""
-    from . import native  # noqa: PLC0415 - see above
-
-    found = native.leftovers()
-    # A host without the SDK has started no container.
-    with contextlib.suppress(ImportError):
-        from . import docker  # noqa: PLC0415
-
-        found += docker.leftovers()
-    return found
+    """Remove what killed trials have left, and name it. Only under the host's lease."""
+    return [what for package in known().values() for what in package.leftovers()]
 
 
-@contextlib.contextmanager
-def watched(pid: int | None) -> Iterator[select.poll | None]:
-    """A poll that returns as soon as the process ends; None where the kernel cannot tell.
+def facts() -> dict[str, dict[str, Any]]:
+    """What each runtime tells of this host, by its name."""
+    return {name: package.facts() for name, package in known().items()}
 
-    Waiting for a child with a time limit is a loop of sleeps in Python, up to 50 ms late. That
-    would be a part of every native trial and of no other.
-    """
-    descriptor = -1
-    if pid is not None:
-        with contextlib.suppress(OSError):  # it has gone, or the kernel is older than 5.3
-            descriptor = os.pidfd_open(pid)
-    if descriptor < 0:
-        yield None
-        return
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        yield poll
-    finally:
-        os.close(descriptor)
+
+def fingerprint() -> dict[str, Any]:
+    """What the runtimes add to the fingerprint of this host."""
+    parts = (package.fingerprint() for package in known().values())
+    return {key: value for part in parts for key, value in part.items()}
+
+
+def found() -> dict[str, list[str]]:
+    """Everything of Strata's that the runtimes have on this host, by kind."""
+    parts = (package.found() for package in known().values())
+    return {kind: names for part in parts for kind, names in part.items()}
+
+
+def remove() -> None:
+    """Remove all of that."""
+    for package in known().values():
+        package.remove()
+
+
+def fields() -> dict[str, Field]:
+    """What those keys mean."""
+    parts = (package.FIELDS for package in known().values())
+    return {key: field for part in parts for key, field in part.items()}

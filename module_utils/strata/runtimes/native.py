@@ -16,13 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import cgroup, gpu, processes
-from . import (
-    GID,
+from ..fields import Field
+from ..host import cgroup, gpu, processes
+from ..host.counters import Counters
+from ..image.rootfs import Rootfs
+from .base import (
     LOG_BYTES,
-    UID,
-    Counters,
     Ended,
+    Runtime,
     Spec,
     StartError,
     inside,
@@ -42,16 +43,20 @@ set -e
 root=$1 spool=$2 data=$3 libraries=$4 files=$5; shift 5
 for file in $GROUPS_TO_JOIN; do echo $$ > "$file"; done
 mount --bind "$root" "$root"
-mount -o remount,bind,ro "$root"
+mount -o remount,bind,ro,nosuid "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs "$root/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount --bind "$spool/in" "$root/in"
-mount -o remount,bind,ro "$root/in"
+mount -o remount,bind,ro,nosuid "$root/in"
 mount --bind "$spool/out" "$root/out"
-[ -z "$data" ] || { mount --bind "$data" "$root/data"; mount -o remount,bind,ro "$root/data"; }
+mount -o remount,bind,nosuid "$root/out"
+if [ -n "$data" ]; then
+  mount --bind "$data" "$root/data"
+  mount -o remount,bind,ro,nosuid "$root/data"
+fi
 [ -z "$libraries" ] || mkdir "$root/run/gpu"
 for file in $libraries; do
   touch "$root/run/gpu/${file##*/}"
@@ -73,6 +78,7 @@ class Native:
         self._rooted = spec.image["kind"] != "venv"
         self._group = cgroup.Group(spec.name)
         self._process: subprocess.Popen[bytes] | None = None
+        self._kills_before = processes.memory_kills()
         self._setup_cpu = 0.0  # seconds that the set-up took, no part of the program
         self._last = Counters()
         self._logs = [spec.spool / name for name in ("stdout", "stderr")]
@@ -92,7 +98,8 @@ class Native:
         unshare = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", SETUP, "sh"]
         command = [*unshare, *map(str, arguments), *variables, *program(spec)]
         groups = " ".join(self._group.procs_files())
-        environment = {"PATH": SETUP_PATH, "GROUPS_TO_JOIN": groups, "IDS": f"{UID}:{GID}"}
+        account = f"{spec.account}:{spec.account}"
+        environment = {"PATH": SETUP_PATH, "GROUPS_TO_JOIN": groups, "IDS": account}
         self._start(command, stdin=subprocess.PIPE, env=environment)
         self._await_ready()
 
@@ -106,6 +113,7 @@ class Native:
             self._process = subprocess.Popen(
                 command, stdout=out, stderr=err, start_new_session=True, **more
             )
+        processes.note(self._process.pid, self._spec.spool / processes.FILE)
 
     def _await_ready(self) -> None:
         """Until the mounts are made. Raises StartError with what the set-up said."""
@@ -142,8 +150,6 @@ class Native:
             self._start(command, stdin=subprocess.DEVNULL, env=environment, cwd=folder)
         except OSError as error:
             raise StartError(str(error)) from error
-        assert self._process  # noqa: S101 - it has just been started
-        processes.note(self._process.pid, self._spec.spool / processes.FILE)
 
     def wait(self, seconds: float) -> Ended | None:
         assert self._process  # noqa: S101 - launch came first
@@ -159,7 +165,8 @@ class Native:
                 return None
         if self._last.memory_peak is None:
             self._last = replace(self._last, memory_peak=processes.largest_child())
-        memory = self._rooted and cgroup.out_of_memory(self._group.paths())
+        kills = cgroup.memory_kills(self._group.paths()) if self._rooted else None
+        memory = processes.out_of_memory(code, kills, self._kills_before)
         return Ended(code, memory, at if poll else time.monotonic())
 
     def usage(self) -> Counters:
@@ -193,11 +200,54 @@ class Native:
                 processes.end_session(self._process.pid)
 
 
+FIELDS: dict[str, Field] = {}
+
+
+def make(spec: Spec) -> Runtime:
+    """The process for one program."""
+    return Native(spec)
+
+
+def store(state_dir: Path, content: str) -> Rootfs:
+    """The image unpacked below the state folder."""
+    return Rootfs(state_dir / "images", content)
+
+
+def facts() -> dict[str, Any]:
+    """Nothing that preflight does not ask of the host itself."""
+    return {}
+
+
+def why_not(facts: dict[str, Any], image_kind: str) -> str:
+    """It can be had on every host."""
+    del facts, image_kind
+    return ""
+
+
+def fingerprint() -> dict[str, Any]:
+    """Nothing: it is the host."""
+    return {}
+
+
+def found() -> dict[str, list[str]]:
+    """The control groups of programs."""
+    return {"control groups": [group.name for group in cgroup.existing()]}
+
+
+def remove() -> None:
+    """End and remove them, and the group that holds them."""
+    leftovers()
+    cgroup.remove_all()
+
+
 def leftovers() -> list[str]:
-    """End and remove the groups of trials that nobody watches any more."""
+    """End and remove the groups of trials that nobody watches any more.
+
+    A dataset that is being generated has a group, too: it is its maker's as long as that lives.
+    """
     if os.geteuid() != 0:
         return []
-    found = cgroup.existing()
+    found = [group for group in cgroup.existing() if not processes.owner_lives(group.name)]
     for group in found:
         group.remove()
     return [f"control group {group.name}" for group in found]

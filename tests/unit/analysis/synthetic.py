@@ -11,8 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from controller import metrics as declarations
+from schema import documents as schema
+
 IMAGE = "sha256:" + "a" * 64
-DATASET = {"name": "made", "digest": "sha256:" + "d" * 64, "origin": "generated"}
+DATASET = {
+    "name": "made",
+    "digest": "sha256:" + "d" * 64,
+    "origin": "generated",
+    "asked": {"workload": "make_images", "options": {"images": 256}},
+}
 NATIVE = {"substrate": "bare_metal", "runtime": "native", "network": "host"}
 DOCKER = {"substrate": "bare_metal", "runtime": "docker", "network": "bridge"}
 HOST = {"cpu.model": "Example CPU 3000", "cpu.governor": "performance", "kernel.release": "6.1.0",
@@ -67,18 +75,18 @@ class Synthetic:
         events.append(_event("closed", trials=len(trials), failed=len(self.failed),
                              wall_s=360.0, measured_s=312.0))  # fmt: skip
         dump(folder / "run.json", self._run(folder.name))
-        dump(folder / "plan.json", {"schema": 1, "slots": slots,
+        dump(folder / "plan.json", {"schema": schema.SCHEMA, "slots": slots,
                                     "estimate": {"seconds": 300.0, "bytes": 1e6}})  # fmt: skip
         lines = "".join(json.dumps(event) + "\n" for event in events)
         (folder / "journal.jsonl").write_text(lines)
         dump(folder / "hosts" / "node1.json",
-             {"schema": 1, "host": "node1", "captured": "2025-01-01T00:00:00Z",
+             {"schema": schema.SCHEMA, "host": "node1", "captured": "2025-01-01T00:00:00Z",
               "values": self.host})  # fmt: skip
         return folder
 
     def _run(self, name: str) -> dict[str, Any]:
         return {
-            "schema": 1, "run": name, "name": self.name,
+            "schema": schema.SCHEMA, "run": name, "name": self.name,
             "experiment": {"name": self.name, "title": "What does a container cost?"},
             "experiment_digest": "sha256:" + "e" * 64, "plan_digest": "sha256:" + "f" * 64,
             "seed": self.seed, "testbed": "rehearsal", "hosts": {"node1": {
@@ -87,6 +95,7 @@ class Synthetic:
             "created": "2025-01-01T00:00:00Z",
             "strata": {"version": "0.1.0", "commit": "0" * 40}, "baseline": self.baseline,
             "demonstration": self.demonstration, "factors": self.factors,
+            "workloads": declarations.declared(dict.fromkeys(c["workload"] for c in self.cells)),
             "left_out": self.left_out,
         }  # fmt: skip
 
@@ -106,7 +115,8 @@ class Synthetic:
         }  # fmt: skip
         total = float(sum(phases.values()))
         document = {
-            "schema": 1, "run": folder.parents[1].name, "slot": slot, "trial": folder.name,
+            "schema": schema.SCHEMA, "run": folder.parents[1].name, "slot": slot,
+            "trial": folder.name,
             "cell": cell, "repetition": n, "role": "measured", "levels": levels,
             "platform": "/".join(levels[k] for k in ("substrate", "runtime", "network")),
             "hosts": ["node1"], "status": "ok", "reason": None,
@@ -162,7 +172,7 @@ def step_frame(times: np.ndarray, begin: float) -> pd.DataFrame:
     return pd.DataFrame({
         "step": np.arange(1, n + 1),
         "phase": ["warmup"] * WARMUP + ["measured"] * (n - WARMUP), "worker": 0, "mono": mono,
-        "wall": mono + 1.7e9, "images": BATCH, "loss": np.linspace(6.9, 6.5, n),
+        "wall": mono + 1.7e9, "items": BATCH, "loss": np.linspace(6.9, 6.5, n),
         "input_s": 0.1 * times, "compute_s": 0.9 * times, "duration_s": times,
     })  # fmt: skip
 

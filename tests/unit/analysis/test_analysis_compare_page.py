@@ -25,7 +25,7 @@ def test_the_page_stands_with_the_second_run_and_leads_to_the_records_of_both(
     html = path.read_text()
     assert path == after / "report" / "against-before.html"
     links = [unquote(link) for link in re.findall(r'<a href="([^"]+)"', html)]
-    assert len(links) == len(set(links)) * 5, "each record in each of five tables"
+    assert len(links) == len(set(links)) * 10, "each record in each of ten tables"
     assert {(path.parent / link).resolve() for link in links} == {
         record for run in (before, after) for record in run.glob("trials/*/record.json")
     }

@@ -14,13 +14,13 @@ def drawn(folder: Path) -> list[str]:
     """All panels of a run of two platforms and two models."""
     made = Synthetic(cells(NATIVE, DOCKER, models=("alexnet", "resnet50")), repeats=4)
     built = tables.build(load.load(made.write(folder)))
-    tint = figures.colours(built.order)
+    tint, throughput = figures.colours(built.order), built.metric("throughput")
     return [
-        *figures.changes(built.comparisons, ["throughput"], tint),
-        *figures.values(built.usable, built.summary, "throughput", tint),
-        *figures.steps(load.steps(built.loaded), built.usable, tint),
+        *figures.changes(built.comparisons, [throughput], tint),
+        *figures.values(built.usable, built.summary, throughput, tint),
+        *figures.steps(built.steps, built.usable, tint),
         *figures.phases(built.usable, built.order),
-        *figures.usage(load.usage(built.loaded), built.usable, tint),
+        *figures.usage(built.usage, built.usable, tint),
     ]
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import synthetic
 from synthetic import DOCKER, NATIVE, Synthetic
 
-from analysis import load, schema, sides
+from analysis import load, sides, tables
 from analysis.errors import EmptyRun, UnequalDigests
 
 CELLS = synthetic.cells(NATIVE, DOCKER, models=("resnet50", "alexnet"))
@@ -35,6 +38,35 @@ def test_a_row_a_trial_with_levels_metrics_and_phases_as_columns(folder: Path) -
     assert trials["phase_compute"][0] == record["phases"]["compute"]
     clock = record["clock"]
     assert trials["duration_s"][0] == clock["finished"] - clock["launched"]
+
+
+def test_a_run_of_schema_2_is_read_as_it_was(folder: Path, tmp_path: Path) -> None:
+    """Its metrics were known to the analysis, and the items of its steps were called images."""
+    old = tmp_path / "old"
+    shutil.copytree(folder, old)
+    for path in old.rglob("*.json"):
+        change(path, schema=2)
+    document = json.loads((old / "run.json").read_text())
+    del document["workloads"]
+    synthetic.dump(old / "run.json", document)
+    for path in old.glob("trials/*/steps.parquet"):
+        pd.read_parquet(path).rename(columns={"items": "images"}).to_parquet(path)
+    before, now = (load.load(run) for run in (old, folder))
+    assert {metric.name for metric in before.metrics if metric.name in before.trials} == {
+        metric.name for metric in now.metrics if metric.name in now.trials
+    }
+    assert all(metric == now.metrics.get(metric.name) for metric in before.metrics)
+    assert before.trials.equals(now.trials)
+    assert load.steps(before)[0].equals(load.steps(now)[0])
+    assert set(load.steps(before)[0]["items"]) == {synthetic.BATCH}
+
+
+def test_a_metric_that_nobody_declared_is_shown_and_compared_with_nothing(folder: Path) -> None:
+    path = next(folder.glob("trials/*/record.json"))
+    found = json.loads(path.read_text())["metrics"]
+    change(path, metrics=found | {"fsync_latency": {"value": 0.5, "unit": "s"}})
+    metric = load.load(folder).metrics.get("fsync_latency")
+    assert (metric.label, metric.unit, metric.better) == ("Fsync latency", "s", "")
 
 
 def test_trials_stand_in_the_order_of_the_plan(folder: Path) -> None:
@@ -65,7 +97,7 @@ def test_background_and_void_trials_are_kept_and_not_used(folder: Path) -> None:
 def test_steps_and_usage_belong_to_the_usable_trials(folder: Path) -> None:
     loaded = load.load(folder)
     used = set(load.usable(loaded.trials)["trial"])
-    steps, usage = load.steps(loaded), load.usage(loaded)
+    steps, usage = load.steps(loaded)[0], load.usage(loaded)[0]
     assert set(steps["trial"]) == set(usage["trial"]) == used
     assert steps.groupby("trial")["step"].count().unique().tolist() == [10 + 30]
     assert usage["t"].min() == pytest.approx(0.0)
@@ -75,18 +107,45 @@ def test_files_that_are_missing_leave_a_smaller_frame(folder: Path) -> None:
     paths = sorted(folder.glob("trials/*/steps.parquet"))
     paths[0].unlink()
     loaded = load.load(folder)
-    assert paths[0].parent.name not in set(load.steps(loaded)["trial"])
+    assert paths[0].parent.name not in set(load.steps(loaded)[0]["trial"])
     for path in [*paths[1:], *folder.glob("trials/*/usage.parquet")]:
         path.unlink()
-    assert load.steps(loaded).empty
-    assert load.usage(loaded).empty
+    assert load.steps(loaded)[0].empty
+    assert load.usage(loaded)[0].empty
 
 
-def test_a_parquet_file_that_cannot_be_read_is_named(folder: Path) -> None:
+def rows(path: Path, **columns: object) -> None:
+    """The file with other columns; None takes one away."""
+    frame = pd.read_parquet(path).assign(**columns)
+    frame.drop(columns=[name for name in columns if columns[name] is None]).to_parquet(path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: path.write_bytes(b"PAR1 and then nothing"), "cannot be read"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "cannot be read"),
+        (lambda path: path.write_bytes(b""), "cannot be read"),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "not an ordinary file"),
+        (lambda path: (path.unlink(), path.symlink_to(path.name)), "not an ordinary file"),
+        (lambda path: (path.unlink(), path.mkdir()), "not an ordinary file"),
+        (lambda path: rows(path, duration_s=float("nan")), "not every row has a number"),
+        (lambda path: rows(path, mono=float("inf")), "not every row has a number"),
+        (lambda path: rows(path, worker=None), "not every row has a number 'worker'"),
+        (lambda path: rows(path, step="one"), "not every row has a number 'step'"),
+        (lambda path: rows(path, loss="low"), "'loss' holds other things than numbers"),
+    ],
+)
+def test_a_parquet_file_that_cannot_be_read_is_left_out_and_named(
+    folder: Path, damage: Callable[[Path], object], words: str
+) -> None:
     path = sorted(folder.glob("trials/*/steps.parquet"))[0]
-    path.write_bytes(b"PAR1 and then nothing")
-    with pytest.raises(schema.SchemaError, match=r"steps\.parquet cannot be read"):
-        load.steps(load.load(folder))
+    damage(path)
+    built = tables.build(load.load(folder))
+    assert path.parent.name not in set(built.steps["trial"])
+    assert len(set(built.steps["trial"])) == len(built.usable) - 1
+    (notice,) = built.notices()
+    assert str(path) in notice and words in notice
 
 
 def test_a_run_that_is_not_complete_says_so(folder: Path) -> None:

@@ -1,13 +1,17 @@
-"""How numbers are scaled and printed, and what is known of each metric."""
+"""How numbers are scaled and printed, and what a run declares of its metrics."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import workloads
 from analysis import metrics
+from analysis.metrics import Metric, Metrics
+from controller.metrics import declared
 
 CONTRACT = Path(__file__).parents[3] / "docs" / "results.md"
 
@@ -41,21 +45,32 @@ def test_what_is_not_there_is_a_dash(value: float | None) -> None:
     assert metrics.scale([1.0], "s").text(value) == metrics.DASH
 
 
-def test_a_metric_nobody_knows_is_shown_and_compared_with_nothing() -> None:
-    found = metrics.get("fsync_latency", "s")
-    assert (found.label, found.unit, found.better) == ("Fsync latency", "s", "")
+RATE = Metric("rate", "Rate", "hashes/s", "higher", headline=True)
+ELAPSED = Metric("elapsed", "Elapsed", "s", "lower", headline=True)
 
 
-def test_unknown_metrics_come_after_the_known_ones() -> None:
-    assert metrics.ordered(["zeta", "alpha", "elapsed", "throughput"]) == [
-        "throughput",
-        "elapsed",
-        "alpha",
-        "zeta",
+def test_two_workloads_share_what_they_declare_alike_and_nothing_else() -> None:
+    steps = replace(RATE, unit="steps/s")
+    found = Metrics({"spin": [RATE, ELAPSED], "mnist_dnn": [steps, ELAPSED]})
+    assert [found.column(workload, "rate") for workload in ("spin", "mnist_dnn")] == [
+        "rate",
+        "rate_mnist_dnn",
     ]
+    assert found.column("mnist_dnn", "elapsed") == "elapsed"
+    assert [(m.name, m.label, m.unit) for m in found] == [
+        ("rate", "Rate", "hashes/s"),
+        ("elapsed", "Elapsed", "s"),
+        ("rate_mnist_dnn", "Rate (mnist_dnn)", "steps/s"),
+    ]
+    assert found.leads == ["rate", "rate_mnist_dnn"], "each workload is answered for"
+    assert [m.name for m in found.headline] == ["rate", "rate_mnist_dnn", "elapsed"]
 
 
-def test_every_metric_of_the_registry_stands_in_the_contract() -> None:
-    """All but the one that the analysis makes itself."""
+def test_every_declared_metric_stands_in_the_contract() -> None:
     text = CONTRACT.read_text()
-    assert [n for n in metrics.REGISTRY if f"`{n}`" not in text] == ["first_over_later"]
+    names = {
+        metric["name"]
+        for entry in declared(workloads.NAMES).values()
+        for metric in entry["metrics"]
+    }
+    assert [name for name in sorted(names) if f"`{name}`" not in text] == []

@@ -5,19 +5,25 @@ Seeds are fixed: an interval of 95 % misses the truth in one of twenty runs, wit
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from synthetic import DOCKER, NATIVE, Effect, Synthetic, cells, dump
 
-from analysis import report, tables, terminal
+from analysis import answers, export, report, shown, tables, terminal
 from analysis.__main__ import main
 from analysis.load import load
 
 GOLDEN = Path(__file__).parents[2] / "golden"
+REPO = Path(__file__).parents[3]
 MODELS = ("alexnet", "resnet50")
 TRUTH = 0.92
 
@@ -54,6 +60,33 @@ def test_two_labels_of_one_platform_do_not_differ(tmp_path: Path) -> None:
     built = tables.build(load(equal().write(tmp_path / "run")))
     assert list(of(built, "throughput")["verdict"]) == ["no credible change"]
     assert "label" not in " ".join(built.trials["case"])
+
+
+def test_two_workloads_of_one_run_are_answered_for_apart(tmp_path: Path) -> None:
+    """Both have a rate, one in hashes and one in steps; only of the second there is throughput."""
+    mnist = [{**cell, "workload": "mnist_dnn"} for cell in cells(NATIVE, DOCKER)]
+    spin = [{k: v for k, v in cell.items() if k not in ("model", "batch_size")} for cell in mnist]
+    spin = [{**cell, "workload": "spin", "work": 5} for cell in spin]  # options of its own
+    effects = {"docker": Effect(slower=1 / TRUTH)}
+    run = Synthetic([*spin, *mnist], effects, factors=["runtime", "workload"])
+    folder = run.write(tmp_path / "run")
+    for path in folder.glob("trials/*/record.json"):
+        document = json.loads(path.read_text())
+        found = document["metrics"]
+        if document["levels"]["workload"] == "spin":
+            found["rate"] = {**found.pop("throughput"), "unit": "hashes/s"}
+        else:
+            found["rate"] = {"value": found["throughput"]["value"] / 100, "unit": "steps/s"}
+        dump(path, document)
+    built = tables.build(load(folder))
+    assert list(of(built, "rate")["case"]) == ["spin"]
+    assert list(of(built, "rate_mnist_dnn")["case"]) == ["mnist_dnn"]
+    assert list(of(built, "elapsed")["case"]) == ["mnist_dnn", "spin"]
+    said = answers.sentences(built)
+    assert [line.split(": ")[1].split()[0] for line in said] == ["rate", "throughput"]
+    report.make(folder)
+    page = (folder / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Rate (mnist_dnn)" in page and "(steps/s" in page and "(hashes/s" in page
 
 
 def test_three_trials_are_too_few(tmp_path: Path) -> None:
@@ -101,6 +134,17 @@ def test_make_returns_summary_and_page(tmp_path: Path) -> None:
     assert frame["metric"].eq("throughput").sum() == 2
     again = pd.read_csv(run / "report" / "comparisons.csv")
     assert again["ratio"].to_list() == pytest.approx(frame["ratio"].to_list())
+
+
+def test_a_confound_is_shown_where_the_answer_is(tmp_path: Path) -> None:
+    folder = planted(repeats=4).write(tmp_path / "run")
+    document = json.loads((folder / "run.json").read_text())
+    confound = {"what": "docker against native", "why": "n2 against n1 <b>"}
+    dump(folder / "run.json", document | {"confounds": [confound]})
+    lines = report.make(folder)
+    assert "Confounded with the hosts: docker against native; n2 against n1 <b>." in lines
+    page = (folder / "report" / "index.html").read_text(encoding="utf-8")
+    assert "docker against native; n2 against n1 &lt;b&gt;." in page
 
 
 def test_names_and_reasons_are_escaped(tmp_path: Path) -> None:
@@ -185,7 +229,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(arguments) == 2
+    assert main(arguments) == 2, capsys.readouterr()
     out, err = capsys.readouterr()
     assert out == ""
     assert "Traceback" not in err
@@ -217,17 +261,251 @@ def test_an_unreadable_record_is_refused(
     assert str(record) in refused(capsys, "show", str(run))
 
 
-def test_a_run_without_a_good_trial_is_refused(
+def test_a_run_without_a_good_trial_has_a_page_that_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = equal(repeats=1, failed={0: "out of luck", 1: "out of luck"}).write(tmp_path / "run")
-    message = refused(capsys, "report", str(run))
-    assert "no measured trial that ended well" in message
-    assert "2 times for the reason 'exit: out of luck'" in message
+    said = "No measured trial has ended well: 2 ended otherwise, 2 times for the reason"
+    for command in ("report", "show"):
+        assert main([command, str(run)]) == 0
+        assert said in capsys.readouterr().out
+    assert said in (run / "report/index.html").read_text()
     (tmp_path / "empty").mkdir()
     for name in ("run.json", "plan.json"):
         (tmp_path / "empty" / name).write_bytes((run / name).read_bytes())
     assert "no finished trial" in refused(capsys, "show", str(tmp_path / "empty"))
+
+
+def test_a_report_is_whole_or_the_one_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = equal(repeats=2).write(tmp_path / "run")
+    report.make(run)
+    before = {path.name: path.read_bytes() for path in (run / "report").iterdir()}
+    (run / "report/index.html").write_text("of before")
+    (run / "report/against-other.html").write_text("another page")
+    (run / "report/notes.txt").write_text("a person's own")
+
+    def full(_: Path, __: bytes) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(report, "replace", full)
+        with pytest.raises(OSError, match="no space"):
+            report.make(run)
+    assert (run / "report/index.html").read_text() == "of before"
+    # Killed between the two renames.
+    (run / "report").rename(run / ".report.old")
+    report.make(run)
+    after = {path.name: path.read_bytes() for path in (run / "report").iterdir()}
+    mine = {"against-other.html": b"another page", "notes.txt": b"a person's own"}
+    assert after == before | mine
+    assert not list(run.glob(".report*"))
+
+
+def test_a_report_is_not_written_through_a_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = equal(repeats=2).write(tmp_path / "run")
+    (tmp_path / "mine").mkdir()
+    (run / "report").symlink_to(tmp_path / "mine")
+    assert "no folder that the analysis made; move it away" in refused(capsys, "report", str(run))
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+EVIL = "\x1b]0;owned\x07\x9b31m\u202eright\u2066\u200f\x00"
+
+
+def test_nothing_in_a_text_reaches_the_terminal_or_the_page_as_a_control(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = (EVIL, "alexnet")
+    left_out = [{"what": EVIL, "why": EVIL}]
+    made = Synthetic(cells(NATIVE, DOCKER, models=models), repeats=4, failed={0: EVIL, 1: EVIL},
+                     left_out=left_out, host={"cpu.model": EVIL})  # fmt: skip
+    run = made.write(tmp_path / "run")
+    document = json.loads((run / "run.json").read_text())
+    document |= {"name": EVIL, "testbed": EVIL, "created": EVIL}
+    dump(run / "run.json", document | {"experiment": {"title": EVIL, "description": EVIL}})
+    other = Synthetic(made.cells, repeats=4).write(tmp_path / "other")
+    assert main(["report", str(run)]) == 0
+    assert main(["show", str(run)]) == 0
+    assert main(["compare", str(other), str(run)]) == 0
+    assert main(["show", str(tmp_path / EVIL.replace("\x00", ""))]) == 2
+    told = "".join(capsys.readouterr())
+    assert r"\x1b]0;owned\x07\x9b31m\u202eright" in told
+    pages = [path.read_text() for path in (run / "report").glob("*.html")]
+    tables = [path.read_text() for path in (run / "report").glob("*.csv")]
+    for text in (told, *pages, *tables):
+        assert not {c for c in text if c not in "\n\t" and shown.shown(c) != c}
+    assert all(r"\x1b]0;owned" in text for text in pages)
+
+
+def test_a_text_is_no_formula_in_a_spreadsheet() -> None:
+    begins = ["=1+1", "+1", "-1", "@x", "\t=1", "fine", "a-b"]
+    frame = pd.DataFrame({"=h": begins, "n": [-1.5] * 7})
+    told = pd.read_csv(io.BytesIO(export.csv(frame)))
+    assert list(told.columns) == ["'=h", "n"]
+    assert list(told["'=h"]) == ["'=1+1", "'+1", "'-1", "'@x", "'\t=1", "fine", "a-b"]
+    assert list(told["n"]) == [-1.5] * 7
+
+
+def test_whoever_stops_reading_sees_no_traceback(tmp_path: Path) -> None:
+    run = equal(repeats=2).write(tmp_path / "run")
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "analysis", "show", str(run)]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    with os.fdopen(write, "wb") as pipe:
+        done = subprocess.run(
+            command, cwd=REPO, stdout=pipe, stderr=subprocess.PIPE, check=False, env=environment
+        )
+    assert (done.returncode, done.stderr) == (141, b"")
+    done = subprocess.run(command, cwd=REPO, capture_output=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.isascii(), "what a terminal has no letters for is escaped"
+
+
+def test_a_fault_of_our_own_is_a_sentence_and_has_a_status_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = equal(repeats=1).write(tmp_path / "run")
+    monkeypatch.setattr(tables, "build", lambda *_, **__: 1 / 0)
+    assert main(["show", str(run)]) == 70
+    assert "a fault of Strata itself: ZeroDivisionError" in capsys.readouterr().err
+
+
+def record_of(run: Path) -> Path:
+    return sorted(run.glob("trials/*/record.json"))[0]
+
+
+def change(path: Path, **values: object) -> None:
+    dump(path, json.loads(path.read_text()) | values)
+
+
+def metric(name: str, value: object) -> Callable[[Path], None]:
+    """The first record with a metric more."""
+
+    def do(run: Path) -> None:
+        found = json.loads(record_of(run).read_text())["metrics"]
+        change(record_of(run), metrics=found | {name: {"value": value, "unit": "1"}})
+
+    return do
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a file": (lambda run: (run.rename(f"{run}2"), run.write_text("")), "it has no run.json"),
+    "a pipe": (lambda run: (run.rename(f"{run}2"), os.mkfifo(run)), "it has no run.json"),
+    "nothing": (lambda run: run.rename(f"{run}2"), "it has no run.json"),
+    "no runs in it": (lambda run: (run.rename(f"{run}2"), run.mkdir()), "it has no run.json"),
+    "a link loop": (lambda run: (run.rename(f"{run}2"), run.symlink_to(run)), "symbolic links"),
+    "a record that is empty": (lambda run: record_of(run).write_text(""), "cannot be read"),
+    "a record that is deep": (lambda run: record_of(run).write_text("[" * 10**5), "cannot be read"),
+    "a record with NaN": (metric("elapsed", float("nan")), "numbers are finite"),
+    "400 digits": (metric("elapsed", 10**400), "numbers are finite"),
+    "deep": (
+        lambda run: change(record_of(run), workload=json.loads('{"a":' * 99 + "1" + "}" * 99)),
+        "nested deeper",
+    ),
+    "a metric that is a column": (metric("status", 1.0), "calls a metric 'status'"),
+    "of another run": (lambda run: change(record_of(run), run="y"), "belongs to another run"),
+    "out of its folder": (
+        lambda run: change(record_of(run), trial="../../../x"),
+        "a name is made of letters",
+    ),
+    "of another trial": (lambda run: change(record_of(run), trial="y"), "not where it belongs"),
+    "of another attempt": (lambda run: change(record_of(run), attempt=2), "not where it belongs"),
+    "twice": (
+        lambda run: shutil.copytree(record_of(run).parent, run / "trials/copy"),
+        "not where it belongs",
+    ),
+    "a record that is a pipe": (
+        lambda run: (record_of(run).unlink(), os.mkfifo(record_of_none(run))),
+        "not an ordinary file",
+    ),
+    "of a host of another name": (
+        lambda run: change(run / "hosts/node1.json", host="../../x"),
+        "not where it belongs",
+    ),
+    "no plan": (lambda run: (run / "plan.json").unlink(), "there is no"),
+    "not planned": (
+        lambda run: change(run / "plan.json", slots=[]),
+        "and plan.json no such trial",
+    ),
+    "a journal that is a folder": (
+        lambda run: ((run / "journal.jsonl").unlink(), (run / "journal.jsonl").mkdir()),
+        "not an ordinary file",
+    ),
+    "a journal of something else": (
+        lambda run: (run / "journal.jsonl").write_text("1\n"),
+        "is no event",
+    ),
+    "images that are unequal": (
+        lambda run: change(record_of(run), image={"kind": "rootfs", "digest": "b"}),
+        "unequal workload images",
+    ),
+}
+
+
+def record_of_none(run: Path) -> Path:
+    """Where the record of a trial is missing."""
+    return next(p / "record.json" for p in run.glob("trials/*") if not (p / "record.json").exists())
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_cannot_be_analysed_is_refused_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    run = equal(repeats=4).write(tmp_path / "run")
+    whole = equal(repeats=4).write(tmp_path / "whole")
+    do, words = DAMAGES[damage]
+    do(run)
+    commands = [["show", run], ["report", run], ["compare", whole, run]]
+    for command in commands:
+        message = refused(capsys, *map(str, command))
+        assert words in message
+        assert message.startswith("analysis: ") and len(message) < 600
+    assert not (run / "report").exists()
+
+
+def test_a_report_that_cannot_be_written_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = equal(repeats=2).write(tmp_path / "run")
+    (run / "report").write_text("a file of a person's own")
+    assert "move it away" in refused(capsys, "report", str(run))
+    assert "a file of" in (run / "report").read_text()
+
+
+def test_what_an_earlier_strata_wrote_is_read_beside_what_this_one_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = equal(repeats=2).write(tmp_path / "run")
+    for path in [run / "run.json", record_of(run), run / "hosts/node1.json"]:
+        change(path, schema=1)
+    assert main(["report", str(run)]) == 0
+
+
+def test_half_a_surrogate_pair_stops_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = equal(repeats=2, failed={0: "half \ud800 of a pair"}).write(tmp_path / "run")
+    assert main(["report", str(run)]) == 0
+    assert "half ? of a pair" in (run / "report/index.html").read_text()
+
+
+def test_what_lies_among_the_trials_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = equal(repeats=2).write(tmp_path / "run")
+    (run / "trials/notes.txt").write_text("")
+    (run / "trials/half").mkdir()
+    (run / "trials/loop").symlink_to("loop")
+    run.rename(tmp_path / "renamed")
+    assert main(["show", str(tmp_path / "renamed")]) == 0
+    told = capsys.readouterr().out
+    assert "Left out, since they hold no record: half, loop, notes.txt." in told
+    assert "The folder renamed holds the run run." in told
 
 
 def test_unequal_images_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,8 +30,15 @@ def count(levels: dict[str, list[Any]]) -> int:
     return len(next(iter(levels.values())))
 
 
+UNITS = {
+    **{"limit": "images/s", "throughput": "images/s", "goodput": "bytes/s"},
+    **dict.fromkeys(("exchange", "skew", "run_time", "time_delta"), "s"),
+}
+
+
 def put(document: dict[str, Any], **values: float) -> None:
-    document["metrics"] |= {k: {"value": v, "unit": "1"} for k, v in values.items()}
+    found = {k: {"value": v, "unit": UNITS.get(k, "1")} for k, v in values.items()}
+    document["metrics"] |= found
 
 
 def test_a_cluster_stands_beside_its_limit(tmp_path: Path) -> None:
@@ -57,7 +64,7 @@ def test_steps_are_the_chiefs(tmp_path: Path) -> None:
     path = next((tmp_path / "run").glob("trials/*/steps.parquet"))
     frame = pd.read_parquet(path)
     pd.concat([frame, frame.assign(worker=1, duration_s=99.0)]).to_parquet(path)
-    assert steps(found.loaded)["duration_s"].max() < 99
+    assert steps(found.loaded)[0]["duration_s"].max() < 99
 
 
 def test_a_neighbour_is_shown_with_its_rate(tmp_path: Path) -> None:

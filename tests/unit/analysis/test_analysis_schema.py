@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import synthetic
 
-from analysis import schema
+from schema import documents as schema
 
 
 @pytest.fixture
@@ -103,6 +103,14 @@ def test_an_older_document_is_upgraded_step_by_step(
         schema.validate_record({**old, "schema": schema.SCHEMA - 3})
 
 
+def test_a_record_of_schema_1_did_not_say_what_its_data_was_asked_to_be(run: Path) -> None:
+    record = document(a_record(run)) | {"schema": 1}
+    del record["dataset"]["asked"]
+    read = schema.validate_record(record)
+    assert read.dataset is not None and read.dataset.asked is None
+    assert schema.validate_record({**record, "dataset": None}).dataset is None
+
+
 @pytest.mark.parametrize("given", [None, "1", 1.0, True])
 def test_a_document_without_a_schema_number_is_no_document(given: Any) -> None:
     with pytest.raises(schema.SchemaError, match=f"its schema is {given!r}"):
@@ -162,6 +170,6 @@ def test_a_whole_line_that_is_no_event_is_damage(run: Path) -> None:
 
 def test_the_schema_imports_without_pandas() -> None:
     """The plugins validate each record they write, and must not wait for the analysis."""
-    code = "import sys; import analysis.schema; print({'pandas', 'numpy'} & set(sys.modules))"
+    code = "import sys; import schema.documents; print({'pandas', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

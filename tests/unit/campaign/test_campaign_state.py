@@ -13,7 +13,7 @@ import yaml
 from strata.errors import Refused
 
 from campaign import __main__ as command
-from campaign import definition, status
+from campaign import boot, definition, status
 from campaign.drive import Drive
 from campaign.state import Journal
 
@@ -105,6 +105,105 @@ def test_the_status_is_told_whatever_became_of_the_experiment(tmp_path: Path, ca
     assert "c-01-gone-smoke" in capsys.readouterr().out
 
 
-def test_what_breaks_is_not_taken_for_an_end(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(status, "table", lambda *_: 1 / 0)
-    assert command.main(["status", str(write(tmp_path))]) == command.BROKEN
+def raising(error: BaseException) -> Any:
+    def do(*_: Any, **__: Any) -> None:
+        raise error
+
+    return do
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (
+            ZeroDivisionError("oh"),
+            command.BROKEN,
+            "a fault of Strata itself: ZeroDivisionError: oh",
+        ),
+        (OSError(28, "No space left on device"), command.MACHINE, "next: see to rights and room"),
+        (PermissionError(13, "no"), command.MACHINE, "given: [Errno 13] no"),
+        (KeyboardInterrupt(), command.INTERRUPTED, ""),
+    ],
+)
+def test_what_breaks_is_a_sentence_with_a_status_of_its_own(
+    tmp_path: Path, monkeypatch: Any, capsys: Any, error: BaseException, code: int, said: str
+) -> None:
+    monkeypatch.setattr(status, "table", raising(error))
+    assert command.main(["status", str(write(tmp_path)), f"--results={tmp_path}"]) == code
+    told = capsys.readouterr().err
+    assert said in told and "Traceback" not in told
+
+
+@pytest.mark.parametrize("name", ["run", "status", "stop"])
+def test_a_state_that_cannot_be_kept_is_refused(tmp_path: Path, capsys: Any, name: str) -> None:
+    (tmp_path / "results").write_text("a file")
+    code = command.main([name, str(write(tmp_path)), f"--results={tmp_path}/results"])
+    assert code == command.MACHINE
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_systemd_starts_nothing_for_ever() -> None:
+    lines = boot.lines("c", Path("/c.yml"), Path("/"))
+    never = {str(code) for code in (1, command.REFUSED, 129, command.INTERRUPTED, 141, 143)}
+    (told,) = (line for line in lines if line.startswith("RestartPreventExitStatus="))
+    assert set(told.partition("=")[2].split()) == never
+    assert lines.index("StartLimitBurst=5") < lines.index("[Service]")
+    with pytest.raises(Refused, match="has no control characters"):
+        boot.lines("c", Path("/c\nUser=root"), Path("/"))
+
+
+@pytest.mark.parametrize(
+    "line", ["[]", "1", "{}", '{"event": "run", "at": NaN}', '{"event": 1, "at": 1}', "[" * 10**5]
+)
+def test_a_line_of_the_journal_that_is_no_event_is_passed_over(tmp_path: Path, line: str) -> None:
+    made = journal(tmp_path, STARTED, run("running", 10))
+    with made.path.open("ab") as file:
+        file.write(line.encode() + b"\n\xff\x00\n")
+    assert [event["event"] for event in made.events()] == ["started", "run"]
+    assert not made.told()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"host": "h", "pid": -1, "start": 1}', '{"host": 1, "pid": 2, "start": 1}'],
+)
+def test_nothing_is_signalled_that_is_no_process(
+    tmp_path: Path, monkeypatch: Any, text: str
+) -> None:
+    monkeypatch.setattr(os, "kill", raising(AssertionError("signalled")))
+    made = journal(tmp_path)
+    (made.folder / "process.json").write_text(text)
+    assert command.main(["stop", str(write(tmp_path)), f"--results={tmp_path}"]) == 0
+
+
+def test_a_campaign_is_stopped_where_it_runs(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setattr(os, "kill", raising(AssertionError("signalled")))
+    found = {"host": "elsewhere", "pid": os.getpid(), "start": 1}
+    (journal(tmp_path).folder / "process.json").write_text(json.dumps(found))
+    assert command.main(["stop", str(write(tmp_path)), f"--results={tmp_path}"]) == 2
+    assert "driven on elsewhere" in capsys.readouterr().err
+
+
+def test_the_status_of_a_damaged_run_is_what_is_known(tmp_path: Path, capsys: Any) -> None:
+    journal(tmp_path, STARTED, {**run("failed", 10), "why": "\x1b[2Jgone"})
+    for text in ("{", "[]"):
+        (tmp_path / NAME / "run.json").parent.mkdir(exist_ok=True)
+        (tmp_path / NAME / "run.json").write_text(text)
+        for flag in ([], ["--json"]):
+            arguments = ["status", str(write(tmp_path)), f"--results={tmp_path}", *flag]
+            assert command.main(arguments) == 0
+    told = capsys.readouterr().out
+    assert "failed" in told and "\x1b" not in told
+
+
+def test_one_run_that_breaks_takes_no_other_with_it(tmp_path: Path, monkeypatch: Any) -> None:
+    campaign = definition.load(write(tmp_path, runs=[RUN, RUN]))
+    monkeypatch.setattr(Drive, "_drive", raising(ValueError("odd")))
+    made = Drive(campaign, tmp_path, say=lambda _: None)
+    assert made.run() == "failed"
+    assert [made.journal.state(campaign.results(n)) for n in (0, 1)] == ["failed", "failed"]
+
+
+def test_a_terminal_that_is_gone_changes_nothing(monkeypatch: Any) -> None:
+    monkeypatch.setattr("builtins.print", raising(OSError(5, "Input/output error")))
+    command._say("done")

@@ -60,7 +60,7 @@ def test_synchronous_workers_are_one_with_a_larger_batch(
     assert row["exchange_s"] > 0
     for result in results[2:]:
         assert result["scalars"]["updates"]["value"] == 62
-        assert result["scalars"]["global_steps"]["value"] == 124
+        assert result["scalars"]["counted_steps"]["value"] == 124
     assert results[0]["scalars"]["accuracy_last"]["value"] == pytest.approx(
         alone.result()["scalars"]["accuracy_last"]["value"], abs=0.05
     )

@@ -4,12 +4,22 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import workloads
+from workloads._declare import (
+    CLIENT_AND_SERVER,
+    ONE,
+    WORKERS_AND_SERVERS,
+    DeclarationError,
+    Metric,
+    Port,
+)
 from workloads._options import BadInputError
+from workloads._output import Context, StepLog
 
 ROOT = Path(__file__).resolve().parents[3]
 TRAINING = "tf_image_classification"
@@ -23,6 +33,71 @@ def test_every_workload_says_what_it_is(name: str) -> None:
     assert all(f.metadata["help"] for f in fields(found.Options))
     assert callable(found.run)
     assert found.estimate(found.Options(), 2) > 0
+    assert found.METRICS and found.FAMILY and found.MEMORY > 0
+    assert found.WRITABLE in (True, False)
+    assert (found.ITEMS is None) == name.startswith("make_")
+    assert any(m.headline for m in found.METRICS) == (found.ITEMS is not None)
+
+
+TOY = {
+    **{"Options": workloads.options("spin"), "COMMON": ("steps",), "ITEMS": "hashes"},
+    **{"METRICS": (Metric("rate", "Rate", "hashes/s", "higher"),), "TOPOLOGY": ONE, "PORTS": ()},
+    **{"FAMILY": "tools", "WRITABLE": False, "MEMORY": 1, "estimate": None, "run": None},
+}
+PEERS = Port("peers", "tcp", ("worker",))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, ""),
+        ({"TOPOLOGY": CLIENT_AND_SERVER, "PORTS": (Port("test", "udp", ("server",)),)}, ""),
+        ({"METRICS": None}, "toy: METRICS must be declared"),
+        ({"METRICS": 2 * TOY["METRICS"]}, "declared twice: rate"),
+        ({"COMMON": ("stepz",)}, "COMMON names no options: stepz"),
+        ({"PORTS": (PEERS,)}, "one alone needs none"),
+        ({"TOPOLOGY": WORKERS_AND_SERVERS}, "members that are several need PORTS"),
+        ({"TOPOLOGY": CLIENT_AND_SERVER, "PORTS": (PEERS,)}, "its roles must be of"),
+        ({"METRICS": (Metric("work", "Work", "1"),)}, "both a metric and an option: work"),
+    ],
+)  # fmt: skip
+def test_an_incomplete_or_contradictory_declaration_is_refused(
+    change: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {key: value for key, value in (TOY | change).items() if value is not None or
+             key not in change}  # fmt: skip
+    monkeypatch.setitem(sys.modules, "workloads.toy", cast(Any, SimpleNamespace(**parts)))
+    monkeypatch.setattr(workloads, "NAMES", ("toy",))
+    if not reason:
+        assert workloads.workload("toy").FAMILY == "tools"
+        return
+    with pytest.raises(DeclarationError, match=reason):
+        workloads.workload("toy")
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"name": "Run time"}, "small letters"),
+        ({"unit": ""}, "a unit"),
+        ({"better": "more"}, "better must be one of"),
+        ({"combine": "average"}, "combine one of"),
+        ({"better": "", "headline": True}, "a headline needs a better direction"),
+    ],
+)
+def test_a_metric_that_cannot_be_shown_is_refused(given: dict[str, Any], reason: str) -> None:
+    right = {"name": "run_time", "label": "Run time", "unit": "s", "better": "lower"}
+    with pytest.raises(DeclarationError, match=reason):
+        Metric(**(right | given))
+
+
+def test_a_scalar_that_is_not_declared_is_refused(tmp_path: Path) -> None:
+    with StepLog(tmp_path / "steps.jsonl") as steps:
+        context = Context("toy", tmp_path, steps, metrics=(Metric("rate", "Rate", "hashes/s"),))
+        context.scalar("rate", 2.0)
+        assert context.scalars == {"rate": {"value": 2.0, "unit": "hashes/s"}}
+        with pytest.raises(DeclarationError, match="toy does not declare the metric speed"):
+            context.scalar("speed", 2.0)
 
 
 def test_the_controller_needs_no_tensorflow() -> None:

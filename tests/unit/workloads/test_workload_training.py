@@ -9,13 +9,12 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
+from workloads import _optimizers, _tensorflow  # noqa: E402
 from workloads._output import StepLog  # noqa: E402
 from workloads.tf_image_classification import (  # noqa: E402
     data,
     flops,
     models,
-    optimizers,
-    runtime,
     train,
 )
 from workloads.tf_image_classification.folder import find  # noqa: E402
@@ -78,7 +77,7 @@ def test_fused_updates_equal_those_of_keras(kind: Any, momentum: float | None) -
         else keras.optimizers.SGD(0.1, momentum=float(momentum))
     )
     values = []
-    for optimizer in (plain, optimizers.build(Options(optimizer=kind, learning_rate=0.1))):
+    for optimizer in (plain, _optimizers.make(kind, 0.1)):
         variable = keras.Variable([1.0, -2.0, 3.0])
         optimizer.build([variable])
         for gradient in ([0.5, 1.0, -1.0], [0.1, 0.2, 0.3], [1.0, 0.0, -2.0]):
@@ -163,5 +162,5 @@ def record(content: bytes, label: int) -> bytes:
 
 def test_extensions_of_the_cpu_are_read(tmp_path: Path) -> None:
     (tmp_path / "cpuinfo").write_text("model name : X\nflags : fpu amx_bf16 avx512_bf16 sse\n")
-    assert runtime.isa(tmp_path / "cpuinfo") == ["amx_bf16", "avx512_bf16"]
-    assert runtime.isa(tmp_path / "none") == []
+    assert _tensorflow.isa(tmp_path / "cpuinfo") == ["amx_bf16", "avx512_bf16"]
+    assert _tensorflow.isa(tmp_path / "none") == []

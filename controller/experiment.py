@@ -1,0 +1,402 @@
+"""An experiment: one YAML, read, checked, and refused in plain words.
+
+Runs on the controller only (pydantic, PyYAML).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from strata import units
+from strata.errors import Refused, nearest
+from strata.identity import digest
+
+import workloads
+
+from . import levels, strict_yaml
+from .levels import FACTORS, PLATFORM, Level, Levels
+
+__all__ = ["PLATFORM", "Experiment", "Level", "Levels", "load", "resolve_options"]
+
+# What becomes a part of a file's name; with what is added to it, it must fit into 255 bytes.
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=64)]
+Line = Annotated[str, Field(pattern=r"^[^\n]+$", max_length=200)]
+
+
+class Closed(BaseModel):
+    """A mapping in which an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Generate(BaseModel):
+    """A dataset to be generated: a workload that makes one, and its options."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    workload: str = "make_images"
+
+    @property
+    def options(self) -> Levels:
+        return dict(self.model_extra or {})
+
+
+class Dataset(Closed):
+    """Real data: a folder on the controller, or one to be generated."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
+    path: Annotated[str, Field(min_length=1)] | None = None
+    generate: Generate | None = None
+
+
+class Background(Closed):
+    """A job that runs beside a trial: by default the neighbour of CLOSER 2018."""
+
+    workload: str = "tf_image_classification"
+    options: Levels = {"model": "alexnet", "batch_size": 512}
+    cpus: Level = None
+    quota: Level = None
+    memory: Level = None
+
+    @property
+    def resources(self) -> Levels:
+        return {"cpus": self.cpus, "quota": self.quota, "memory": self.memory}
+
+
+class Slice(Closed):
+    """A named small part of an experiment; what it states replaces the experiment's own."""
+
+    factors: dict[str, list[Level]] = {}
+    options: Levels = {}
+    backgrounds: dict[Name, Background] = {}
+    repeats: Annotated[int, Field(ge=1)] | None = None
+
+
+class Experiment(Closed):
+    """What is asked. Everything that is not stated has the default of its owner."""
+
+    name: Name
+    title: Line
+    description: str = ""
+    demonstration: bool = False
+    workload: str
+    factors: dict[str, list[Level]]
+    options: Levels = {}
+    backgrounds: dict[Name, Background] = {}
+    exclude: list[dict[str, Level | list[Level]]] = []
+    baseline: Levels
+    repeats: Annotated[int, Field(ge=1)]
+    seed: int = 1
+    time_limit: str | int = "15m"
+    time_budget: str | int = "12h"
+    disk_budget: str | int = "20G"
+    dataset: Dataset | None = None
+    slices: dict[Name, Slice] = {}
+
+    @property
+    def identity(self) -> str:
+        """A digest over all that decides which trials run."""
+        return digest(self.model_dump(exclude={"title", "description", "slices"}))
+
+    @property
+    def excluded(self) -> list[dict[str, list[Level]]]:
+        """The rules of `exclude`, each name with the list of its levels."""
+        return [
+            {name: _list_of(name, given) for name, given in rule.items()} for rule in self.exclude
+        ]
+
+    def known(self) -> list[str]:
+        """Every name that may be a factor or an option."""
+        return [*FACTORS, *option_names(self.workload)]
+
+
+def _list_of(name: str, given: Level | list[Level]) -> list[Level]:
+    """One level, or several; a level of `gpus` is itself a list of text."""
+    one = name == "gpus" and isinstance(given, list) and all(isinstance(i, str) for i in given)
+    return list(given) if isinstance(given, list) and not one else [given]  # type: ignore[list-item]
+
+
+def options_of(chosen: Levels) -> Levels:
+    """Those of the chosen levels that are options of a workload."""
+    return {name: level for name, level in chosen.items() if name not in FACTORS}
+
+
+def option_names(workload: str) -> list[str]:
+    """The options of `workload`. Raises Refused at one that is called as a factor of Strata is."""
+    names = [field.name for field in dataclasses.fields(workloads.options(workload))]
+    for name in names:
+        if name in (*FACTORS, "workload"):
+            raise Refused(
+                f"an option of a workload has a name that no factor of every workload has: "
+                f"{', '.join(FACTORS)}",
+                given=f"{name} of {workload}",
+                then=f"rename the option in workloads/{workload}",
+            )
+    return names
+
+
+def load(path: Path, slice_name: str = "") -> Experiment:
+    """Read, check and slice the experiment at `path`. Raises Refused."""
+    experiment = _parse(strict_yaml.read(path, "experiment"), path.name)
+    if slice_name:
+        experiment = _sliced(experiment, slice_name)
+    _check(experiment)
+    return experiment
+
+
+def resolve_options(workload: str, chosen: Levels) -> Levels:
+    """All options of `workload` with `chosen` over the defaults. Raises Refused."""
+    option_names(workload)
+    try:
+        options = workloads.options(workload).parse(chosen)
+    except ValueError as error:
+        raise Refused(f"option of {workload}: {error}") from error
+    return dataclasses.asdict(options)
+
+
+def _parse(given: dict[str, Any], where: str) -> Experiment:
+    try:
+        return Experiment.model_validate(given)
+    except ValidationError as error:
+        raise _refusal(error, where) from error
+
+
+def _refusal(error: ValidationError, where: str) -> Refused:
+    """The first of pydantic's findings, as a sentence with an example and what was given."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        name = str(first["loc"][-1])
+        known = list(PARTS.get(str(first["loc"][0]), Experiment).model_fields)
+        return Refused(f"{where}: unknown name {name!r}", given=place, then=nearest(name, known))
+    if first["type"] == "missing":
+        return Refused(f"{where}: {place!r} is missing", example=EXAMPLES.get(place, ""))
+    return Refused(
+        f"{where}: {place}: {first['msg']}",
+        example=EXAMPLES.get(str(first["loc"][0]), ""),
+        given=repr(first.get("input"))[:200],
+    )
+
+
+# The parts of an experiment that are mappings with names of their own.
+PARTS: dict[str, type[BaseModel]] = {"dataset": Dataset, "backgrounds": Background, "slices": Slice}
+EXAMPLES = {
+    "name": "name: quick",
+    "title": "title: Native against Docker",
+    "workload": "workload: tf_image_classification",
+    "factors": "factors: {runtime: [native, docker], model: [resnet50]}",
+    "baseline": "baseline: {runtime: native}",
+    "repeats": "repeats: 5",
+    "batch_size": "batch_size: 32",
+    "seed": "seed: 1",
+}
+
+
+def _sliced(experiment: Experiment, name: str) -> Experiment:
+    if name not in experiment.slices:
+        raise Refused(
+            f"{experiment.name}: there is no slice {name!r}",
+            given=name,
+            then=nearest(name, list(experiment.slices)),
+        )
+    part = experiment.slices[name]
+    moved = set(part.factors) | set(part.options)
+    factors = {k: v for k, v in experiment.factors.items() if k not in moved} | part.factors
+    options = {k: v for k, v in experiment.options.items() if k not in moved} | part.options
+    return experiment.model_copy(
+        update={
+            "factors": factors,
+            "options": options,
+            "backgrounds": {**experiment.backgrounds, **part.backgrounds},
+            "repeats": part.repeats or experiment.repeats,
+            "description": f"{experiment.description} {_said_of(name, part)}".strip(),
+            "demonstration": True,
+        }
+    )
+
+
+def _said_of(name: str, part: Slice) -> str:
+    """What a slice changes, for the page: it must not be taken for the whole."""
+    changed = {**part.factors, **part.options}
+    stated = ", ".join(f"{key} {_listed(value)}" for key, value in changed.items())
+    return f"This run is the slice {name!r} of it, with {stated or 'fewer repeats'}."
+
+
+def _listed(value: Any) -> str:
+    return " / ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _check(experiment: Experiment) -> None:
+    """What the shape alone cannot say."""
+    _check_workload(experiment.workload)
+    _check_names(experiment)
+    _check_backgrounds(experiment)
+    _check_baseline(canonical(experiment))
+    _check_distributed(experiment)
+    _check_dataset(experiment)
+    units.seconds(experiment.time_limit)
+    units.seconds(experiment.time_budget)
+    units.size(experiment.disk_budget)
+
+
+def canonical(experiment: Experiment) -> Experiment:
+    """The experiment with each level as plan and record have it. Raises Refused.
+
+    `8G` of memory is a number of bytes there, for instance.
+    """
+    workload = experiment.workload
+    return experiment.model_copy(
+        update={
+            "factors": {
+                name: _each_once(name, [_level(workload, name, level) for level in given])
+                for name, given in experiment.factors.items()
+            },
+            "options": _levels(workload, experiment.options, "options"),
+            "backgrounds": {
+                name: job.model_copy(update=_levels(job.workload, job.resources, name))
+                for name, job in experiment.backgrounds.items()
+            },
+            "exclude": [
+                {
+                    name: [_level(workload, name, level, "exclude") for level in given]
+                    for name, given in rule.items()
+                }
+                for rule in experiment.excluded
+            ],
+            "baseline": _levels(workload, experiment.baseline, "baseline"),
+        }
+    )
+
+
+def _levels(workload: str, given: Levels, where: str) -> Levels:
+    return {name: _level(workload, name, level, where) for name, level in given.items()}
+
+
+def _level(workload: str, name: str, level: Level, where: str = "factors") -> Level:
+    """One level as it is recorded. Raises Refused when it is not of its type."""
+    if name in FACTORS:
+        return levels.read(name, level, f"{where}.{name}")
+    try:
+        workloads.options(workload).check({name: level})
+    except ValueError as error:
+        raise Refused(f"option of {workload}: {error}", given=f"{where}.{name}") from error
+    return level
+
+
+def _each_once(name: str, given: list[Level]) -> list[Level]:
+    """Raises Refused when there is none, or two mean the same."""
+    number = (int, float)
+    keys = {repr(float(v) if type(v) in number else v) for v in given}  # type: ignore[arg-type]
+    if not given or len(keys) != len(given):
+        raise Refused(
+            f"factor {name!r} needs at least one level, each once",
+            example="model: [resnet50, alexnet]",
+            given=f"{name}: {given}"[:200],
+        )
+    return given
+
+
+def _check_workload(name: str, whose: str = "") -> None:
+    if name not in workloads.NAMES:
+        raise Refused(
+            f"unknown workload {name!r}{whose}",
+            example=EXAMPLES["workload"],
+            given=name,
+            then=nearest(name, list(workloads.NAMES)),
+        )
+
+
+def _check_names(experiment: Experiment) -> None:
+    known = experiment.known()
+    for kind, name in _stated(experiment):
+        if name not in known:
+            raise Refused(f"unknown {kind} {name!r}", given=name, then=nearest(name, known))
+    for name in set(experiment.factors) & set(experiment.options):
+        raise Refused(
+            f"{name!r} is both a factor and an option; state it once",
+            given=f"factors.{name} and options.{name}",
+        )
+
+
+def _stated(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """What each name is stated as, and the name."""
+    yield from (("factor", name) for name in experiment.factors)
+    yield from (("option", name) for name in experiment.options)
+    yield from (("factor in exclude", name) for rule in experiment.exclude for name in rule)
+    yield from (("factor in baseline", name) for name in experiment.baseline)
+
+
+def _check_baseline(experiment: Experiment) -> None:
+    for name, level in experiment.baseline.items():
+        given = experiment.factors.get(name)
+        if given is not None and level not in given:
+            raise Refused(
+                f"the baseline's level of {name!r} is not one of the factor's levels",
+                example=f"baseline: {{{name}: {given[0]}}}",
+                given=repr(level),
+                then=nearest(str(level), map(str, given)),
+            )
+
+
+def _stated_levels(experiment: Experiment, name: str) -> list[Level]:
+    """Every level that the experiment states for a factor or an option."""
+    stated = [experiment.options[name]] if name in experiment.options else []
+    return [*experiment.factors.get(name, []), *stated]
+
+
+def _check_backgrounds(experiment: Experiment) -> None:
+    """They are sound, and those that `beside` names are declared."""
+    for job in experiment.backgrounds.values():
+        _check_workload(job.workload, " of a background")
+        resolve_options(job.workload, job.options)
+    names = list(experiment.backgrounds)
+    for level in _stated_levels(experiment, "beside"):
+        if level is not None and level not in names:
+            raise Refused(
+                f"unknown background {level!r}",
+                example="backgrounds: {neighbour: {}} and factors: {beside: [null, neighbour]}",
+                given=f"beside: {level}",
+                then=nearest(str(level), names) if names else "declare it under backgrounds",
+            )
+
+
+def _check_distributed(experiment: Experiment) -> None:
+    """Only a workload that can is distributed."""
+    wanted = [level for level in _stated_levels(experiment, "distribution") if level != "none"]
+    if wanted and not workloads.workload(experiment.workload).TOPOLOGY.distributed:
+        able = [n for n in workloads.NAMES if workloads.workload(n).TOPOLOGY.distributed]
+        raise Refused(
+            f"{experiment.workload} cannot be distributed",
+            example=f"workload: {able[0] if able else 'tf_image_classification'}",
+            given=f"distribution: {wanted[0]}",
+        )
+
+
+def _check_dataset(experiment: Experiment) -> None:
+    asked = experiment.dataset
+    if asked is None:
+        return
+    if (asked.path is None) == (asked.generate is None):
+        raise Refused(
+            "a dataset has a path, or is to be generated",
+            example="dataset: {name: made, generate: {images: 1024}}",
+            given=f"a dataset {asked.name!r} with {'neither' if asked.path is None else 'both'}",
+        )
+    if asked.generate is not None:
+        _check_generator(asked.generate)
+
+
+def _check_generator(generate: Generate) -> None:
+    makers = [name for name in workloads.NAMES if name.startswith("make_")]
+    if generate.workload not in makers:
+        raise Refused(
+            f"no workload {generate.workload!r} makes datasets",
+            example=f"generate: {{workload: {makers[0]}}}",
+            given=generate.workload,
+            then=nearest(generate.workload, makers),
+        )
+    resolve_options(generate.workload, generate.options)

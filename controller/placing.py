@@ -1,0 +1,155 @@
+"""Which hosts can run a cell, and which of them do: the same for all that is compared."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from strata.errors import Refused
+
+from . import cells as design
+from .cells import Cell
+from .levels import Levels, lacking
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host of the testbed as the inventory and preflight describe it.
+
+    What is None was not asked yet; sizes are in bytes.
+    """
+
+    name: str
+    substrate: str
+    runtimes: tuple[str, ...]
+    cores: int = 1
+    missing: dict[str, str] = field(default_factory=dict)  # runtime -> why it cannot be had
+    memory: int = 0  # that is available; 0 before the host was asked
+    address: str = ""  # where its peers reach it
+    memory_total: int | None = None
+    cpus: frozenset[int] | None = None
+    nodes: frozenset[int] | None = None  # of NUMA
+    gpus: frozenset[str] | None = None  # by number and by UUID
+
+
+Pools = dict[str, list[Host]]  # a cell's name -> the hosts that it runs on in turn
+
+
+def why_not(cell: Cell, hosts: list[Host]) -> str:
+    """Why no hosts can run this cell, or ''. Raises Refused where none has its resources."""
+    levels = cell.levels
+    runtime = str(levels["runtime"])
+    candidates = _candidates(levels, hosts)
+    if not candidates:
+        return f"no {levels['substrate']} host is in the group {runtime}"
+    able = [host for host in candidates if runtime not in host.missing]
+    if not able:
+        return candidates[0].missing[runtime]
+    usable = _with_resources(cell, able)
+    if len(usable) < cell.hosts:
+        need = f"{cell.hosts} such hosts are needed, one for each worker"
+        return f"{need}, and there are {len(usable)}"
+    return ""
+
+
+def _candidates(levels: Levels, hosts: list[Host]) -> list[Host]:
+    return [
+        host
+        for host in hosts
+        if host.substrate == levels["substrate"] and levels["runtime"] in host.runtimes
+    ]
+
+
+def _with_resources(cell: Cell, hosts: list[Host]) -> list[Host]:
+    """Those that have what the cell is given. Raises Refused where none has."""
+    lacks = {host.name: _lacks(cell, host) for host in hosts}
+    if all(lacks.values()):
+        raise Refused(
+            "no host of the testbed has what a cell is given",
+            example='cpus: [null, "0"]',
+            given="; ".join(f"{name} lacks {what}" for name, what in lacks.items()),
+            then="ask for what a host has, or exclude the cell",
+        )
+    return [host for host in hosts if not lacks[host.name]]
+
+
+def _lacks(cell: Cell, host: Host) -> str:
+    return lacking(cell.levels, host) or (lacking(cell.job, host) if cell.job else "")
+
+
+def usable(cell: Cell, hosts: list[Host]) -> list[Host]:
+    """The hosts that can run the cell, in the order of the inventory."""
+    able = [
+        host
+        for host in _candidates(cell.levels, hosts)
+        if str(cell.levels["runtime"]) not in host.missing
+    ]
+    return _with_resources(cell, able)
+
+
+def pools(cells: list[Cell], baseline: Levels, hosts: list[Host]) -> Pools:
+    """The hosts of each cell: those that all cells of its substrate have in common.
+
+    Where these are too few, those that all cells have in common with which it is compared; and
+    only where these too are too few, its own.
+    """
+    own = {cell.name: usable(cell, hosts) for cell in cells}
+    found: Pools = dict(own)
+
+    def share(group: Callable[[Cell], Hashable]) -> None:
+        groups: dict[Hashable, list[Cell]] = defaultdict(list)
+        for cell in cells:
+            groups[group(cell)].append(cell)
+        for peers in groups.values():
+            names = set.intersection(*({host.name for host in own[c.name]} for c in peers))
+            if len(names) >= max(cell.hosts for cell in peers):
+                common = [host for host in hosts if host.name in names]
+                found.update({cell.name: common for cell in peers})
+
+    share(lambda cell: (cell.levels["substrate"], design.case(cell, baseline)))
+    share(lambda cell: str(cell.levels["substrate"]))
+    return found
+
+
+def confounds(cells: list[Cell], baseline: Levels, chosen: Pools) -> list[dict[str, str]]:
+    """Comparisons whose sides are not on the same hosts: `what` is compared, and `why` it matters.
+
+    What else differs between these hosts cannot be told from what is compared.
+    """
+    references: dict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if design.is_baseline(cell, baseline):
+            references[design.case(cell, baseline)].append(cell)
+    found: dict[tuple[str, str], None] = {}
+    for cell in cells:
+        for reference in references[design.case(cell, baseline)]:
+            here, there = _names(chosen[cell.name]), _names(chosen[reference.name])
+            if here != there:
+                why = f"{here} against {there}: what else differs between them counts too"
+                found[_against(cell, reference, baseline), why] = None
+    return [{"what": what, "why": why} for what, why in found]
+
+
+def _names(hosts: list[Host]) -> str:
+    return ", ".join(host.name for host in hosts)
+
+
+def _against(cell: Cell, reference: Cell, baseline: Levels) -> str:
+    """`vm against bare_metal`: the levels of the baseline's factors in which the two differ."""
+    names = [name for name in baseline if cell.levels[name] != reference.levels[name]]
+    sides = ("/".join(str(one.levels[name]) for name in names) for one in (cell, reference))
+    return " against ".join(sides)
+
+
+def place(cell: Cell, pool: list[Host], repetition: int) -> list[Host]:
+    """Repetition r of all cells with one pool on the same hosts, so that sides are paired there."""
+    first = (repetition - 1) % len(pool)
+    return [*pool[first:], *pool[:first]][: cell.hosts]
+
+
+def said(cell: Cell) -> str:
+    """What decides whether hosts can be had for a cell, for people."""
+    levels = cell.levels
+    several = f" with {levels['workers']} workers" if cell.hosts > 1 else ""
+    return f"{levels['runtime']} on {levels['substrate']}{several}"

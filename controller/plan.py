@@ -1,0 +1,257 @@
+"""From an experiment and a testbed to the seeded, randomised, interleaved list of slots."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from strata import members, units
+from strata.errors import Refused
+from strata.identity import digest
+from strata.networks import SHARED
+
+import workloads
+
+from . import cells as design
+from . import placing
+from .cells import Cell
+from .experiment import Experiment, canonical, options_of
+from .levels import SUBSTRATES, Levels
+from .placing import Host, Pools
+
+__all__ = ["Host", "Plan", "Slot", "Trial", "make", "slot_seconds", "substrate_of"]
+
+# What a trial needs on the controller's disk beside its steps: record, usage, logs.
+RECORD_BYTES = 256 * 1024
+STEP_BYTES = 120
+# From the launch of a background job to its first measured step.
+BACKGROUND_START_S = 30.0
+# Launching a module, settling, writing the record.
+TRIAL_OVERHEAD_S = 1.5
+# Each is an entry in plan.json. Ten times what the largest design of a paper needs in a week.
+MOST_PROGRAMS = 100_000
+
+
+@dataclass(frozen=True)
+class Trial:
+    trial: str
+    cell: str
+    repetition: int
+    role: str
+    levels: Levels
+    members: list[members.Member]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What runs at the same time: one trial, a trial beside its background job, a duet."""
+
+    slot: str
+    block: str
+    hosts: list[str]
+    trials: list[Trial]
+
+
+@dataclass(frozen=True)
+class Plan:
+    slots: list[Slot]
+    estimate: dict[str, float]
+    left_out: list[dict[str, str]]
+    confounds: list[dict[str, str]]
+    factors: list[str]
+    baseline: Levels
+
+    def document(self) -> dict[str, Any]:
+        """plan.json less its schema number."""
+        return {"slots": [asdict(slot) for slot in self.slots], "estimate": self.estimate}
+
+    @property
+    def identity(self) -> str:
+        return digest(self.document()["slots"])
+
+
+def make(asked: Experiment, hosts: list[Host]) -> Plan:
+    """Expand, check, price, place and shuffle an experiment on `hosts`. Raises Refused.
+
+    What is too much is refused by arithmetic, before the slots are laid out.
+    """
+    experiment = canonical(asked)
+    _check_groups(experiment, hosts)
+    cells, left_out = _possible(experiment, hosts)
+    baseline = design.baseline(experiment)
+    design.check_baseline(cells, baseline)
+    pools = placing.pools(cells, baseline, hosts)
+    estimate = _estimate(cells, pools, experiment.repeats)
+    _check_budget(asked, estimate, len(cells))
+    slots = _slots(experiment, cells, pools)
+    _check_memory(slots, hosts)
+    return Plan(
+        slots,
+        estimate,
+        left_out,
+        placing.confounds(cells, baseline, pools),
+        design.varying(experiment, cells),
+        baseline,
+    )
+
+
+def _possible(experiment: Experiment, hosts: list[Host]) -> tuple[list[Cell], list[dict[str, str]]]:
+    """The cells that hosts can be had for, and what is left out and why. Raises Refused."""
+    cells, reasons = [], {}
+    for cell in design.expand(experiment, (host.substrate for host in hosts)):
+        why = placing.why_not(cell, hosts)
+        if why:
+            reasons[placing.said(cell)] = why
+        else:
+            cells.append(cell)
+    left_out = [{"what": what, "why": why} for what, why in reasons.items()]
+    if not cells:
+        given = "; ".join(f"{item['what']}: {item['why']}" for item in left_out)
+        raise Refused(
+            "the design is empty: no cell is left to run",
+            given=given or f"exclude: {experiment.exclude}",
+            then="remove a rule from exclude, or give the testbed what the runtime needs",
+        )
+    return cells, left_out
+
+
+def _check_groups(experiment: Experiment, hosts: list[Host]) -> None:
+    """Each runtime and substrate that is asked for has a host in its inventory group."""
+    have = {
+        "runtime": sorted({runtime for host in hosts for runtime in host.runtimes}),
+        "substrate": sorted({host.substrate for host in hosts}),
+    }
+    implied: dict[str, list[Any]] = {"runtime": ["native"], "substrate": []}
+    for name, groups in have.items():
+        fixed = [experiment.options[name]] if name in experiment.options else implied[name]
+        for level in experiment.factors.get(name, fixed):
+            if level not in groups:
+                raise Refused(
+                    f"{experiment.name} needs a host in the inventory group {level!r}",
+                    example=f"{level}: {{hosts: {{node1: }}}}",
+                    given=f"groups with hosts: {', '.join(groups) or 'none'}",
+                    then=f"add a host to {level!r}, or take {level!r} out of factors.{name}",
+                )
+
+
+def _slots(experiment: Experiment, cells: list[Cell], pools: Pools) -> list[Slot]:
+    """Blocks by expensive setting; in a block, rounds that hold every cell once, shuffled.
+
+    A round is a complete randomised block in time, so that a drift of the machine falls on
+    all sides of a comparison alike.
+    """
+    order = random.Random(experiment.seed)  # noqa: S311 - a reproducible shuffle, no secret
+    settings = sorted({setting(cell.levels) for cell in cells})
+    order.shuffle(settings)
+    slots: list[Slot] = []
+    for number, name in enumerate(settings, 1):
+        block = [cell for cell in cells if setting(cell.levels) == name]
+        for repetition in range(1, experiment.repeats + 1):
+            for cell in order.sample(block, len(block)):
+                there = placing.place(cell, pools[cell.name], repetition)
+                chosen = [host.name for host in there]
+                trials = _trials(cell, repetition, chosen)
+                slots.append(Slot(f"s{len(slots) + 1:04d}", f"b{number}", chosen, trials))
+    return slots
+
+
+def setting(levels: Levels) -> str:
+    """What is expensive to switch and so decides the block: an overlay; hosts have theirs."""
+    network = str(levels["network"])
+    return "" if network in ("host", "bridge", "none", *SHARED) else network
+
+
+def _trials(cell: Cell, repetition: int, hosts: list[str]) -> list[Trial]:
+    """The measured trial, and its background job where it has one."""
+    workers, servers = (int(str(cell.levels[name])) for name in ("workers", "servers"))
+    roster = members.roster(workers, servers, hosts)
+    name = f"{cell.name}-r{repetition}"
+    measured = Trial(name, cell.name, repetition, "measured", cell.levels, roster)
+    if cell.job is None:
+        return [measured]
+    other, lone = Cell(cell.job).name, members.roster(1, 0, hosts)
+    return [measured, Trial(f"{name}-beside", other, repetition, "background", cell.job, lone)]
+
+
+def _estimate(cells: list[Cell], pools: Pools, repeats: int) -> dict[str, float]:
+    """Seconds and bytes of the whole plan: rough, and rather too much."""
+    seconds, size, programs = 0.0, 0, 0
+    for cell in cells:
+        cores = min(host.cores for host in pools[cell.name])
+        seconds += repeats * (slot_seconds(cell.levels, cores) + TRIAL_OVERHEAD_S)
+        size += repeats * sum(_record_bytes(job) for job in (cell.levels, cell.job) if job)
+        programs += repeats * cell.members
+    return {"seconds": seconds, "bytes": float(size), "programs": float(programs)}
+
+
+def _record_bytes(levels: Levels) -> int:
+    steps = sum(int(str(levels.get(name) or 0)) for name in ("steps", "warmup_steps"))
+    return RECORD_BYTES + STEP_BYTES * steps
+
+
+def slot_seconds(levels: Levels, cores: int) -> float:
+    """The workload's own estimate of one trial, with its share of the cores."""
+    options = options_of(levels)
+    workload = str(options.pop("workload"))
+    sharing = int(str(levels["workers"])) if Cell(levels).hosts == 1 else 1
+    sharing += levels["beside"] is not None
+    share = workloads.estimate(workload, workloads.options(workload)(**options), cores / sharing)
+    return share + (BACKGROUND_START_S if levels["beside"] is not None else 0.0)
+
+
+def _check_budget(experiment: Experiment, estimate: dict[str, float], cells: int) -> None:
+    time, disk, programs = (estimate[name] for name in ("seconds", "bytes", "programs"))
+    size = f"{cells} cells, {experiment.repeats} repeats"
+    if time > units.seconds(experiment.time_budget):
+        raise Refused(
+            f"the plan needs about {units.duration(time)}, more than its time_budget",
+            example="time_budget: 24h",
+            given=f"time_budget: {experiment.time_budget}, {size}",
+            then="raise the budget, lower repeats or steps, or run a slice",
+        )
+    if disk > units.size(experiment.disk_budget):
+        raise Refused(
+            f"the plan writes about {units.bytes_text(disk)}, more than its disk_budget",
+            example="disk_budget: 20G",
+            given=f"disk_budget: {experiment.disk_budget}, {size}",
+            then="raise the budget, or lower repeats or steps",
+        )
+    if programs > MOST_PROGRAMS:
+        raise Refused(
+            f"a plan starts at most {MOST_PROGRAMS} programs",
+            given=f"{size}, {programs:.0f} workers and servers in all",
+            then="lower repeats or workers, or make several experiments of it",
+        )
+
+
+def _check_memory(slots: list[Slot], hosts: list[Host]) -> None:
+    available = {host.name: host.memory for host in hosts if host.memory}
+    for slot in slots:
+        for name in slot.hosts:
+            needed = sum(_memory(trial, name) for trial in slot.trials)
+            if needed > available.get(name, needed):
+                raise Refused(
+                    f"{name} has not enough memory for slot {slot.slot}",
+                    example="memory: 8G",
+                    given=f"{units.bytes_text(needed)} needed, "
+                    f"{units.bytes_text(available[name])} available",
+                    then="lower memory, or end what else runs on the host",
+                )
+
+
+def _memory(trial: Trial, host: str) -> int:
+    """Bytes that the members of a trial need on one host."""
+    floor = workloads.workload(str(trial.levels["workload"])).MEMORY
+    here = [member for member in trial.members if member["host"] == host]
+    return len(here) * int(str(trial.levels["memory"] or floor))
+
+
+def substrate_of(groups: list[str], virtualisation: str) -> str:
+    """The substrate a host's groups declare; without one, what was detected. Raises Refused."""
+    declared = [name for name in SUBSTRATES if name in groups]
+    if len(declared) > 1:
+        raise Refused("a host has one substrate", given=", ".join(declared))
+    if declared:
+        return declared[0]
+    return "bare_metal" if virtualisation in ("", "none") else "vm"

@@ -1,0 +1,147 @@
+"""Processes of a program that no control group holds: a session of its own, found in /proc."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from .counters import Counters
+from .lease import start_time
+
+TICK = os.sysconf("SC_CLK_TCK")
+PATIENCE_S = 5.0
+# In the spool of a trial: the leader of its session.
+FILE = "process"
+
+
+@dataclass(frozen=True)
+class Stat:
+    """What is needed of /proc/PID/stat."""
+
+    state: str
+    session: int
+    cpu: float  # seconds, with those of ended children that were waited for
+
+
+def parse(text: str) -> Stat:
+    """The program's name, the second field, may hold spaces and brackets."""
+    fields = text.rpartition(")")[2].split()
+    return Stat(fields[0], int(fields[3]), sum(map(int, fields[11:15])) / TICK)
+
+
+def sizes(text: str) -> tuple[int | None, int | None]:
+    """Resident bytes of /proc/PID/status, now and at most; None for a process that has ended."""
+    lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    now, peak = (
+        int(lines[name].split()[0]) * 1024 if name in lines else None for name in ("VmRSS", "VmHWM")
+    )
+    return now, peak
+
+
+def session(leader: int) -> dict[int, Stat]:
+    """The processes of a session, ended ones that nobody has waited for among them."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            stat = parse((path / "stat").read_text())
+            if stat.session == leader:
+                found[int(path.name)] = stat
+    return found
+
+
+def used(leader: int, before: Counters) -> Counters:
+    """What the session has used so far; never less than `before`, for processes come and go."""
+    stats = session(leader)
+    if not stats:
+        return before
+    now, peak = 0, 0
+    for pid in stats:
+        with contextlib.suppress(OSError):
+            resident, most = sizes(Path(f"/proc/{pid}/status").read_text())
+            now, peak = now + (resident or 0), peak + (most or 0)
+    return Counters(
+        max(sum(stat.cpu for stat in stats.values()), before.cpu or 0.0),
+        now,
+        max(peak, before.memory_peak or 0) or None,
+    )
+
+
+def largest_child() -> int:
+    """Bytes of the largest ended child: the peak of a program too short to be looked at."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+
+def memory_kills() -> int:
+    """How many processes the kernel of this machine has killed for want of memory so far."""
+    lines = Path("/proc/vmstat").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def out_of_memory(code: int, kills: int | None, before: int) -> bool:
+    """Whether the kernel killed a program, or a part of it, for want of memory.
+
+    The counter of its control group decides: `kills`. Where that could not be read in time, a
+    death by SIGKILL is taken for one if the machine's count has risen since it was `before`.
+    """
+    if kills is not None:
+        return kills > 0
+    return code == -signal.SIGKILL and memory_kills() > before
+
+
+def end_session(leader: int) -> None:
+    """Kill until nothing of the session runs."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        running = [pid for pid, stat in session(leader).items() if stat.state not in {"Z", "X"}]
+        if not running:
+            return
+        for pid in running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def note(leader: int, at: Path) -> None:
+    """Write down which process leads, so that it is found when the one that watches is killed."""
+    at.write_text(f"{leader} {start_time(leader)}")
+
+
+def end_noted(at: Path) -> bool:
+    """End the session whose leader was noted, if that very process still runs; whether it did."""
+    try:
+        leader, start = at.read_text().split()
+    except (OSError, ValueError):
+        return False
+    if str(start_time(int(leader))) != start:
+        return False
+    end_session(int(leader))
+    return True
+
+
+def has_open(path: Path) -> bool:
+    """Whether a process has the file open, as far as this account may see."""
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if descriptor.samefile(path):
+                return True
+    return False
+
+
+OWNED = re.compile(r"making\.(\d+)\.(\d+)")
+
+
+def own_name() -> str:
+    """A name for what this process makes by a runtime, and ends itself."""
+    return f"making.{os.getpid()}.{start_time(os.getpid())}"
+
+
+def owner_lives(name: str) -> bool:
+    """Whether `name` is an own name of a process that has not ended. No trial has such a name."""
+    match = OWNED.fullmatch(name)
+    return match is not None and start_time(int(match[1])) == int(match[2])

@@ -1,0 +1,326 @@
+"""One program of a trial on this host: its folder, its runtime, how it ended, what it left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .. import members
+from ..host import counters
+from ..host.counters import Counters
+from ..members import Member
+from ..runtimes import base
+from ..runtimes.base import Ended, Runtime, RuntimeLostError, Spec, StartError
+from . import record
+
+TICK = 0.1  # seconds between looks at a program
+# The levels that are not options of the workload: what it runs on, and beside what.
+NOT_OPTIONS = (
+    "substrate", "runtime", "network", "label", "workload", "cpus", "memory", "numa", "gpus",
+    "quota", "distribution", "workers", "servers", "placement", "beside",
+)  # fmt: skip
+# What a workload's exit status says beside failure: its peers were gone, it is not to blame.
+PEER_LOST = 75  # EX_TEMPFAIL of sysexits.h
+
+FULL = 2**20  # bytes; a disk with less free is full
+
+Reason = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the controller gives to every program of a slot on this host."""
+
+    run: str
+    slot: str
+    hosts: list[str]
+    host: str
+    image: dict[str, str]
+    dataset: dict[str, Any]
+    state_dir: Path
+    addresses: dict[str, str]
+    key: str = field(repr=False)
+
+
+class Program:
+    """From its folder to its outcomes, one for each member that it holds."""
+
+    def __init__(
+        self, given: Given, trial: dict[str, Any], here: list[Member], account: int
+    ) -> None:
+        self.trial, self.here, self.account = trial, here, account
+        self.name = members.name(trial, here[0])
+        self.spool = given.state_dir / "trials" / self.name
+        self.reason: Reason | None = None
+        self.ended: Ended | None = None
+        self._given = given
+        self._runtime: Runtime | None = None
+        self._clock = {"launched": 0.0, "finished": 0.0}
+        self._started = ""
+        self._sampler = counters.Sampler(self._used)
+        self._follower = threading.Thread(target=self._follow, daemon=True)
+        self._over = threading.Event()
+
+    @property
+    def measured(self) -> bool:
+        return bool(self.trial["role"] == "measured")
+
+    def prepare(self, make: Any) -> None:
+        """Make its folder and all that need not be in the measured time. Raises StartError."""
+        with _said("the folder of the trial"):
+            spec = self._spec()
+            self._write_config(spec)
+        self._runtime = make(str(self.trial["levels"]["runtime"]), spec)
+        self._started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._clock = dict.fromkeys(self._clock, time.monotonic())
+        with _said("what it needs"):
+            self._runtime.prepare()
+
+    def launch(self) -> None:
+        """Start it. Raises StartError."""
+        assert self._runtime  # noqa: S101 - prepare came first
+        self._sampler.start()
+        self._clock = dict.fromkeys(self._clock, time.monotonic())
+        with _said("its program"):
+            self._runtime.launch()
+        self._follower.start()
+
+    def _follow(self) -> None:
+        """Waits for the end, so that it is seen at once whatever else is looked at."""
+        assert self._runtime  # noqa: S101 - launch came first
+        while not self._over.is_set():
+            try:
+                self.ended = self._runtime.wait(TICK)
+            except RuntimeLostError as error:
+                self.fail("runtime_lost", str(error))
+                self._over.set()
+            if self.ended is not None:
+                self._over.set()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, or was lost."""
+        return self._over.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is over within that time."""
+        return self._over.wait(seconds)
+
+    def fail(self, cause: str, message: str) -> None:
+        """Note why it failed; the first reason stays."""
+        self.reason = self.reason or (cause, message)
+
+    def signal(self, number: int) -> None:
+        if self._runtime:
+            self._runtime.signal(number)
+
+    def has_measured(self) -> bool:
+        """Whether some step of its measured phase is in its log already."""
+        log = self.spool / "out" / "steps.jsonl"
+        try:
+            return b'"phase": "measured"' in log.read_bytes()
+        except OSError:
+            return False
+
+    def outcomes(self) -> list[dict[str, Any]]:
+        """What each of its members did: `{record, steps, usage, stdout, stderr}`.
+
+        The first member's holds what is the program's: usage, logs, CPU time, memory.
+        """
+        self._over.set()
+        if self._follower.ident is not None:
+            self._follower.join()
+        self._sampler.stop()
+        self._clock["finished"] = max(self._end(), self._clock["launched"])
+        stdout, stderr = self._runtime.logs() if self._runtime else ("", "")
+        shared = {"usage": self._sampler.rows, "stdout": stdout, "stderr": stderr}
+        found = []
+        for number, member in enumerate(self.here):
+            folder = self.spool / "out"
+            if self.trial["levels"]["placement"] == "together":
+                folder = folder / f"member-{number}"
+            used = self._used() if number == 0 else Counters()
+            document, steps = self._document(member, folder, used, stderr)
+            found.append({"record": document, "steps": steps, **shared})
+            shared = {"usage": [], "stdout": "", "stderr": ""}
+        return found
+
+    def _end(self) -> float:
+        if self.ended is not None:
+            return self.ended.at
+        return time.monotonic() if self._clock["launched"] else 0.0
+
+    def _document(
+        self, member: Member, folder: Path, used: Counters, stderr: str
+    ) -> tuple[dict[str, Any], str]:
+        given = self._given
+        document = record.base(
+            {**self.trial, "run": given.run, "slot": given.slot, "hosts": given.hosts},
+            given.image,
+            given.dataset,
+        )
+        document["member"] = {key: member[key] for key in ("role", "index", "host")}
+        document["started"], document["clock"] = self._started, dict(self._clock)
+        reason = self.reason or self._why_failed()
+        result, rows, steps = {}, list[dict[str, Any]](), ""
+        try:
+            steps, rows = record.read_steps(folder)
+            result = record.read_result(folder) if reason is None else {}
+        except ValueError as error:
+            reason = reason or ("output", str(error))
+        record.complete(document, result, rows, used, self._sampler)
+        if reason is None:
+            document["status"] = "ok"
+        else:
+            said = stderr.strip()[-2000:]
+            document["reason"] = {"cause": reason[0], "message": f"{said}\n{reason[1]}".strip()}
+        return document, steps
+
+    def _why_failed(self) -> Reason | None:
+        if self.ended is None:
+            return "start", "it was not started"
+        found = why_failed(self.ended, self.trial["levels"])
+        # Its own last words may have found no room, either.
+        if found and shutil.disk_usage(self.spool).free < FULL:
+            return found[0], f"{found[1]}: No space left on device, at {self.spool}"
+        return found
+
+    def remove(self) -> str:
+        """Leave nothing. What could not be removed, or ''; that must not cost the measurement."""
+        why = ""
+        try:
+            if self._runtime:
+                self._runtime.remove()
+        except OSError as error:
+            why = f"of program {self.name} itself, could not be removed: {error}"
+        shutil.rmtree(self.spool, ignore_errors=True)
+        return why
+
+    def _used(self) -> Counters:
+        return self._runtime.usage() if self._runtime else Counters()
+
+    def _spec(self) -> Spec:
+        levels, given = self.trial["levels"], self._given
+        data = given.dataset.get("path") if levels.get("data") == "real" else None
+        peers = len(self.trial["members"]) > 1 and levels["placement"] != "together"
+        return Spec(
+            name=self.name,
+            run=given.run,
+            workload=levels["workload"],
+            spool=self.spool,
+            image=given.image,
+            account=self.account,
+            data=Path(data) if data else None,
+            network=levels["network"],
+            cpus=levels["cpus"],
+            memory=levels["memory"],
+            numa=levels["numa"],
+            gpus=[str(gpu) for gpu in levels["gpus"] or []],
+            quota=levels["quota"],
+            port=self.here[0]["port"] if peers else None,
+            trial=self.trial["trial"] if peers and members.own_network(levels) else "",
+            environment=base.ENVIRONMENT,
+        )
+
+    def _write_config(self, spec: Spec) -> None:
+        """It holds the key of the trial: no other account reads it, or gets to it on the host."""
+        self.spool.parent.mkdir(parents=True, exist_ok=True)
+        self.spool.mkdir(mode=0o700)
+        for name in ("in", "out"):
+            (self.spool / name).mkdir()
+        path = self.spool / "in" / "config.json"
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(self._config(spec)))
+        for owned in (self.spool / "out", path):
+            os.chown(owned, self.account, -1)
+
+    def _config(self, spec: Spec) -> dict[str, Any]:
+        levels = self.trial["levels"]
+        config: dict[str, Any] = {
+            "options": {k: v for k, v in levels.items() if k not in NOT_OPTIONS},
+            "data_dir": base.inside(spec).data if spec.data else None,
+            "cpus": count(levels["cpus"], levels["quota"]),
+        }
+        if self.trial["role"] == "background":
+            config["until_told"] = True
+        if levels["placement"] == "together":
+            config["together"] = self._together(levels)
+        elif len(self.trial["members"]) > 1:
+            config["cluster"] = self._cluster(self.here[0])
+        return config
+
+    def _cluster(self, member: Member) -> dict[str, Any]:
+        return members.cluster(self.trial, member, self._given.addresses, self._given.key)
+
+    def _together(self, levels: dict[str, Any]) -> list[dict[str, Any]]:
+        cpus = cpu_list(levels["cpus"]) or sorted(os.sched_getaffinity(0))
+        pinned = members.pins(self.here, cpus)
+        return [
+            {
+                "cluster": self._cluster(member),
+                "affinity": ",".join(map(str, chosen)),
+                "cpus": len(chosen),
+            }
+            for member, chosen in zip(self.here, pinned, strict=True)
+        ]
+
+
+@contextlib.contextmanager
+def _said(what: str) -> Iterator[None]:
+    """Raises StartError for whatever this host refuses, and for levels that mean nothing here."""
+    try:
+        yield
+    except OSError as error:
+        raise StartError(f"{what}: {error}") from error
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise StartError(f"{what}: its levels cannot be used here: {said}") from error
+
+
+def cpu_list(cpus: str | None) -> list[int]:
+    """The CPUs of a set such as `0-3,8`."""
+    found: list[int] = []
+    for part in cpus.split(",") if cpus else []:
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def count(cpus: str | None, quota: float | None = None) -> int | None:
+    """How many CPUs the program may count on; None: all of the host."""
+    chosen = len(cpu_list(cpus)) or (os.cpu_count() or 1)
+    if quota:
+        return max(1, min(chosen, int(quota)))
+    return chosen if cpus else None
+
+
+def why_failed(ended: Ended, levels: dict[str, Any]) -> Reason | None:
+    """The cause of an end that was no success, or None."""
+    if ended.code == 0:
+        return None
+    if ended.memory and levels["memory"] is None:
+        return "memory", "the kernel killed it because the host had no memory left"
+    if ended.memory:
+        return "memory", f"it needed more than its memory limit of {levels['memory']} bytes"
+    if ended.code == PEER_LOST:
+        return "peer", "a peer was not found, or went away"
+    if ended.code < 0:
+        return "exit", f"it was ended by signal {_signal_name(-ended.code)}"
+    return "exit", f"it ended with status {ended.code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return str(number)

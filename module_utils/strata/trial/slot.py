@@ -1,0 +1,226 @@
+"""A slot's trials on this host: started, watched, measured, ended, cleaned up, described.
+
+A trial that fails is a result like any other: its record says why. Only what the controller
+did wrong (no lease, an unknown runtime) is an error.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import members, runtimes
+from ..host import exclusive, fingerprint, lease, owned, processes
+from ..runtimes.base import Runtime, Spec, StartError
+from . import account, termination
+from .program import TICK, Given, Program
+
+STACK_SECONDS = 1.0
+# How long the others of a trial have to end by themselves once one of them has failed.
+PEER_SECONDS = 10.0
+# How long a background job has to finish its step and write its result.
+BACKGROUND_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the controller asks of this host."""
+
+    slot: dict[str, Any]  # run, slot, hosts, trials
+    host: str
+    image: dict[str, str]
+    dataset: dict[str, Any]
+    reference: dict[str, Any]
+    time_limit: float
+    state_dir: Path
+    addresses: dict[str, str] = field(default_factory=dict)
+    key: str = field(default="", repr=False)
+
+    def programs(self) -> list[Program]:
+        """The programs of all trials on this host, background jobs first. Raises Refused.
+
+        Each trial has an account of its own.
+        """
+        slot = self.slot
+        given = Given(
+            run=slot["run"],
+            slot=slot["slot"],
+            hosts=slot["hosts"],
+            host=self.host,
+            image=self.image,
+            dataset=self.dataset,
+            state_dir=self.state_dir,
+            addresses=self.addresses,
+            key=self.key,
+        )
+        taken = set[int]()
+        found = [
+            Program(given, trial, here, number)
+            for trial in slot["trials"]
+            for number in [account.own(taken)]
+            for here in members.programs(self.host, trial)
+        ]
+        return sorted(found, key=lambda program: program.measured)
+
+
+class LostController(Exception):  # noqa: N818 - what happened, not a fault of this program
+    """Nobody waits for the result any more."""
+
+
+def run(
+    order: Order,
+    gone: Callable[[], bool],
+    make: Callable[[str, Spec], Runtime] = runtimes.make,
+) -> list[dict[str, Any]]:
+    """Run the slot's share of this host; an outcome for each member of each trial that is here.
+
+    An outcome is `{record, steps, usage, stdout, stderr}`. `gone` says whether the controller is
+    no longer there; the trials are then ended. The host's lease must be held by the run: what a
+    killed trial left behind is removed first. Raises Refused when the state folder is not Strata's.
+    """
+    owned.Folder(order.state_dir, "state").claim()
+    with exclusive.only_one(lease.folder()), termination.Told() as signals:
+        flags = []
+        stale = runtimes.leftovers() + _clear(order.state_dir / "trials")
+        if stale:
+            flags.append({"name": "leftovers", "detail": ", ".join(stale)})
+        drift = fingerprint.drift(order.reference) if order.reference else []
+        flags += exclusive.settle()
+        programs = order.programs()
+        stage = Stage(programs, order.time_limit, lambda: signals.to_end() or gone())
+        try:
+            stage.play(make)
+            outcomes = [outcome for program in programs for outcome in program.outcomes()]
+        finally:
+            left = [why for why in [program.remove() for program in programs] if why]
+        flags += [{"name": "leftovers", "detail": why} for why in left]
+        for outcome in outcomes:
+            outcome["record"]["flags"] = flags + outcome["record"]["flags"]
+            outcome["record"]["drift"] = drift
+        return outcomes
+
+
+class Stage:
+    """Starts the programs of a slot in order and sees to it that all of them end."""
+
+    def __init__(
+        self, programs: list[Program], limit: float, gone: Callable[[], str | bool]
+    ) -> None:
+        self._programs, self._limit, self._gone = programs, limit, gone
+        self._measured = [program for program in programs if program.measured]
+        self._background = [program for program in programs if not program.measured]
+        self._deadline = 0.0
+
+    def play(self, make: Callable[[str, Spec], Runtime]) -> None:
+        """Never raises what a trial may do; every program knows its reason afterwards."""
+        self._deadline = time.monotonic() + self._limit
+        try:
+            if self._start(self._background, make):
+                self._until(lambda: all(p.has_measured() or p.over for p in self._background))
+                if any(program.over for program in self._background):
+                    self._fail_all("overlap", "the background job ended before the measured one")
+                else:
+                    self._play_measured(make)
+            self._end_background()
+        except TimeoutError:
+            self._ask_for_stacks()
+            self._fail_all(
+                "timeout", f"it did not end within {self._limit:g} s; its stack is above"
+            )
+        except LostController as error:
+            self._fail_all("controller_lost", str(error))
+
+    def _play_measured(self, make: Callable[[str, Spec], Runtime]) -> None:
+        # Its own time begins when it does.
+        self._deadline = time.monotonic() + self._limit
+        if self._start(self._measured, make):
+            self._until(self._all_over_or_one_failed)
+            self._free_peers()
+
+    def _start(self, programs: list[Program], make: Callable[[str, Spec], Runtime]) -> bool:
+        """Whether all of them started: first all are prepared, then all launched."""
+        for what in (lambda p: p.prepare(make), Program.launch):
+            for program in programs:
+                try:
+                    what(program)
+                except StartError as error:
+                    program.fail("start", str(error))
+                    return False
+                self._look()
+        return True
+
+    def _all_over_or_one_failed(self) -> bool:
+        failed = any(p.over and (p.ended is None or p.ended.code != 0) for p in self._measured)
+        background_ended = any(program.over for program in self._background)
+        return failed or background_ended or all(program.over for program in self._measured)
+
+    def _free_peers(self) -> None:
+        """One has failed: the others notice, or are ended."""
+        if any(program.over for program in self._background):
+            self._fail_all("overlap", "the background job ended before the measured one")
+            return
+        deadline = min(time.monotonic() + PEER_SECONDS, self._deadline)
+        for program in self._measured:
+            if not program.wait(max(0.0, deadline - time.monotonic())):
+                program.fail("peer", "it was ended because another program of the slot had ended")
+
+    def _end_background(self) -> None:
+        """Background jobs end when they are told to, with a result."""
+        for program in self._background:
+            program.signal(signal.SIGTERM)
+        deadline = time.monotonic() + BACKGROUND_SECONDS
+        for program in self._background:
+            if not program.over and not program.wait(max(0.0, deadline - time.monotonic())):
+                program.fail("timeout", "it did not end when it was told to")
+
+    def _until(self, done: Callable[[], bool]) -> None:
+        """Raises TimeoutError or LostController."""
+        while not done():
+            # The first that runs: it is the one to wait for when there is only one.
+            waiting = next((p for p in reversed(self._programs) if not p.over), None)
+            if waiting is None or not waiting.wait(TICK):
+                self._look()
+                if time.monotonic() > self._deadline:
+                    raise TimeoutError
+
+    def _look(self) -> None:
+        """Raises LostController when nobody waits for the result."""
+        why = self._gone()
+        if why:
+            what = why if isinstance(why, str) else "the controller went away"
+            raise LostController(f"{what} while the trial ran")
+
+    def _ask_for_stacks(self) -> None:
+        """Python's fault handler writes the stack of every thread on SIGABRT."""
+        running = [program for program in self._programs if not program.over]
+        for program in running:
+            program.fail("timeout", f"it did not end within {self._limit:g} s; its stack is above")
+            program.signal(signal.SIGABRT)
+            # One that was stopped can neither answer nor end.
+            program.signal(signal.SIGCONT)
+        deadline = time.monotonic() + STACK_SECONDS
+        for program in running:
+            program.wait(max(0.0, deadline - time.monotonic()))
+
+    def _fail_all(self, cause: str, message: str) -> None:
+        """Those that have not ended by themselves."""
+        for program in self._programs:
+            if program.ended is None:
+                program.fail(cause, message)
+
+
+def _clear(trials: Path) -> list[str]:
+    """End what still runs of trials that were killed, and remove their folders."""
+    stale = list(trials.iterdir()) if trials.is_dir() else []
+    found = []
+    for path in stale:
+        if processes.end_noted(path / processes.FILE):
+            found.append(f"processes of trial {path.name}")
+        shutil.rmtree(path)
+        found.append(f"folder of trial {path.name}")
+    return found

@@ -1,0 +1,1 @@
+"""What a run leaves behind, as types: written by the controller, read by the analysis."""
