@@ -148,6 +148,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for report in found
         if isinstance(report, pytest.TestReport)
     ]
+    if not reports:
+        return
     terminalreporter.section("time of each tier")
     for name in sorted({tier(report.nodeid) for report in reports}):
         of = [report for report in reports if tier(report.nodeid) == name]
