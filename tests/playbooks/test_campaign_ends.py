@@ -16,6 +16,7 @@ import yaml
 from campaign import definition
 from campaign.drive import Drive
 from campaign.state import Journal
+from tests.conftest import PATIENCE_S
 
 RUN = {"experiment": "quick", "slice": "smoke", "testbed": "inventories/local", "restarts": 0}
 REPO = Path(__file__).parents[2]
@@ -66,24 +67,22 @@ def begin(file: Path, project: Path, *before: str) -> subprocess.Popen[str]:
 
 
 def until(seen: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not seen():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 def test_what_a_killed_campaign_left_is_ended_first(tmp_path: Path, project: Path) -> None:
-    (project / "do").write_text(LEASE + "[ $(wc -l < started) = 2 ] || exec sleep 300\n")
+    (project / "do").write_text(LEASE + "[ $(wc -l < started) = 2 ] || exec sleep 900\n")
     file = write(tmp_path)
     first = begin(file, project)
     until((project / "started").exists)
     first.kill()
     first.communicate()
-    begun = time.monotonic()
     second = begin(file, project)
-    said = second.communicate(timeout=90)[0]
+    said = second.communicate(timeout=PATIENCE_S)[0]
     assert second.returncode == 0, said
-    assert time.monotonic() - begun < 60
     assert (project / "started").read_text().split() == ["c-01-quick-smoke"] * 2
 
 
@@ -92,7 +91,7 @@ def test_a_closed_terminal_changes_nothing_under_nohup(tmp_path: Path, project: 
     process = begin(write(tmp_path), project, "nohup")
     until((project / "started").exists)
     process.send_signal(signal.SIGHUP)
-    assert "c-01-quick-smoke: done" in process.communicate(timeout=60)[0]
+    assert "c-01-quick-smoke: done" in process.communicate(timeout=PATIENCE_S)[0]
     assert process.returncode == 0
 
 

@@ -19,7 +19,7 @@ from strata.errors import Refused
 from campaign import definition, status
 from campaign.drive import Drive
 from campaign.state import Journal
-from tests.conftest import REPO
+from tests.conftest import PATIENCE_S, REPO
 
 RUN = {"experiment": "quick", "slice": "smoke", "testbed": "inventories/local"}
 
@@ -118,19 +118,17 @@ def test_a_failed_playbook_is_started_again_so_many_times(
 def test_the_time_limit_ends_a_run_and_the_next_one_begins(
     drive: Callable[..., Drive], project: Path
 ) -> None:
-    (project / "do").write_text("case {{ strata_run }} in *01*) sleep 60;; esac\n".replace(
+    (project / "do").write_text("case {{ strata_run }} in *01*) sleep 900;; esac\n".replace(
         "{{ strata_run }}", "$(tail -n 1 started)"))  # fmt: skip
     made = drive(runs=[{**RUN, "time_limit": 1}, RUN])
-    begun = time.monotonic()
     assert made.run() == "failed"
-    assert time.monotonic() - begun < 45
     assert states(made.journal) == ["running", "out of time", "running", "done"]
 
 
 def test_testbeds_run_side_by_side(drive: Callable[..., Drive], project: Path) -> None:
     # Each waits for the other: alone, neither would end.
     (project / "do").write_text(
-        "for i in $(seq 300); do [ $(wc -l < started) -ge 2 ] && exit 0; sleep 0.1; done; false\n"
+        "for i in $(seq 3000); do [ $(wc -l < started) -ge 2 ] && exit 0; sleep 0.1; done; false\n"
     )
     other = {**RUN, "testbed": "inventories/rehearsal"}
     made = drive(runs=[{**RUN, "restarts": 0}, {**other, "restarts": 0}])
@@ -145,14 +143,14 @@ def begin(file: Path, tmp_path: Path, project: Path) -> subprocess.Popen[str]:
 
 
 def until(seen: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not seen():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
 def test_after_kill_9_the_same_command_goes_on(tmp_path: Path, project: Path) -> None:
-    (project / "do").write_text("[ $(wc -l < started) = 2 ] && sleep 120; true\n")
+    (project / "do").write_text("[ $(wc -l < started) = 2 ] && sleep 900; true\n")
     file = write(tmp_path, pause="1s", runs=[RUN, RUN, RUN])
     journal = Journal(tmp_path / "results/campaigns/c")
     first = begin(file, tmp_path, project)
@@ -168,26 +166,26 @@ def test_after_kill_9_the_same_command_goes_on(tmp_path: Path, project: Path) ->
     with journal.path.open("a") as file_:
         file_.write('{"event": "run", "sta')
     second = begin(file, tmp_path, project)
-    assert second.communicate(timeout=90)[0].splitlines()[-1] == "done"
+    assert second.communicate(timeout=PATIENCE_S)[0].splitlines()[-1] == "done"
     runs = ["c-01-quick-smoke", *["c-02-quick-smoke"] * 2, "c-03-quick-smoke"]
     assert started(project) == runs
 
 
 def test_told_to_stop_it_ends_in_order_and_can_go_on(tmp_path: Path, project: Path) -> None:
     (project / "do").write_text(
-        "trap 'touch cleaned' EXIT; [ $(wc -l < started) = 1 ] && sleep 120; true\n"
+        "trap 'touch cleaned' EXIT; [ $(wc -l < started) = 1 ] && sleep 900; true\n"
     )
     file = write(tmp_path, pause="1s")
     process = begin(file, tmp_path, project)
     until(lambda: started(project))
     time.sleep(0.5)
     process.terminate()
-    assert process.communicate(timeout=60)[0].splitlines()[-1] == "stopped"
+    assert process.communicate(timeout=PATIENCE_S)[0].splitlines()[-1] == "stopped"
     journal = Journal(tmp_path / "results/campaigns/c")
     assert journal.state("c-01-quick-smoke") == "stopped"
     assert journal.process() is None
     again = begin(file, tmp_path, project)
-    assert again.communicate(timeout=60)[0].splitlines()[-1] == "done"
+    assert again.communicate(timeout=PATIENCE_S)[0].splitlines()[-1] == "done"
 
 
 def test_bad_input_is_not_tried_again(tmp_path: Path) -> None:

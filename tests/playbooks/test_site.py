@@ -14,7 +14,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import EXPERIMENTS, LOCAL, REPO, changed, environment, playbook
+from tests.conftest import (
+    EXPERIMENTS,
+    LOCAL,
+    PATIENCE_S,
+    REPO,
+    changed,
+    environment,
+    playbook,
+)
 
 STAGES = ["preflight", "provision", "deploy", "run", "collect", "report"]
 SPIN = f"-estrata_experiment={EXPERIMENTS}/spin.yml"
@@ -266,8 +274,8 @@ def fingerprint(root: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in files}
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from strata.runtimes.base import Ended, RuntimeLostError, Spec, StartError
 from strata.runtimes.docker import container as containers
 from strata.runtimes.native import Native
 from strata.trial import program, slot
+
+from tests.conftest import PATIENCE_S
 
 # A program in place of the workload: it is what `python -m workloads NAME` runs.
 PROGRAM = """
@@ -70,7 +73,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Native]]:
 
 
 def end_of(runtime: Native) -> Ended:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         ended = runtime.wait(0.1)
         if ended is not None:
@@ -78,18 +81,18 @@ def end_of(runtime: Native) -> Ended:
     raise AssertionError("it did not end")
 
 
-def test_the_end_is_seen_within_ten_milliseconds(start: Callable[..., Native]) -> None:
-    late = []
-    for _ in range(5):
-        runtime = start(
-            "time.sleep(0.13); pathlib.Path(sys.argv[-1], 'end').write_text(repr(time.monotonic()))"
-            "; os._exit(0)"
-        )
-        ended = end_of(runtime)
-        said = next(Path(runtime._spec.spool).glob("out/end")).read_text()
-        late.append(ended.at - float(said))
-    assert min(late) > 0
-    assert sorted(late)[2] < 0.01, late
+def test_the_end_is_seen_as_it_happens(start: Callable[..., Native]) -> None:
+    """Not at the next of many looks: whoever waits for a second gives way once or twice."""
+    runtime = start(
+        "time.sleep(1); pathlib.Path(sys.argv[-1], 'end').write_text(repr(time.monotonic()))"
+        "; os._exit(0)"
+    )
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    ended = runtime.wait(PATIENCE_S)
+    assert resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before < 10
+    assert ended
+    said = next(Path(runtime._spec.spool).glob("out/end")).read_text()
+    assert ended.at > float(said)
 
 
 def test_exit_status_and_signal(start: Callable[..., Native]) -> None:
@@ -120,7 +123,7 @@ def test_a_child_that_stays_is_ended_with_the_program(start: Callable[..., Nativ
 def test_no_core_file_and_the_stack_on_request(start: Callable[..., Native]) -> None:
     limit = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0], flush=True)"
     runtime = start(f"{limit}; time.sleep(300)")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not runtime.logs()[0] and time.monotonic() < deadline:
         time.sleep(0.02)
     runtime.signal(signal.SIGABRT)

@@ -181,9 +181,7 @@ def test_when_one_fails_its_peers_are_freed(play: Any) -> None:
         "m-worker1": {"until": 0.02, "code": 1},
         "m-server0": {"until": 0.05, "code": program.PEER_LOST},
     }
-    begun = time.monotonic()
     found, _, _ = play([one("measured", "m", **RING)], scripts)
-    assert time.monotonic() - begun < 10
     causes = {name: record["reason"]["cause"] for name, record in found.items()}
     assert causes == {"m/worker0": "peer", "m/worker1": "exit", "m/server0": "peer"}
 

@@ -5,10 +5,15 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[3]
+STARTED: list[subprocess.Popen[str]] = []  # by a test; tests/unit/workloads/conftest.py ends them
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}
 KEY = "5a" * 16
 
@@ -35,8 +40,8 @@ def clusters(mode: str, workers: int, servers: int = 0, **changes: Any) -> list[
             "servers": addresses[workers:],
             "listen": port,
             "key": KEY,
-            "find_s": 30,
-            "silent_s": 5,
+            "find_s": PATIENCE_S,
+            "silent_s": 2 * PATIENCE_S,  # so it is not silence that ends a test
         }
         | changes
         for number, port in enumerate(free)
@@ -66,13 +71,11 @@ class Process:
             stderr=subprocess.PIPE,
             text=True,
         )
+        STARTED.append(self.process)
 
-    def end(self, seconds: float = 90.0) -> tuple[int, str]:
+    def end(self) -> tuple[int, str]:
         """Status and the last line of stderr."""
-        try:
-            _, said = self.process.communicate(timeout=seconds)
-        finally:
-            self.process.kill()
+        _, said = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, (said.strip().splitlines() or [""])[-1]
 
     def well(self) -> "Process":
@@ -88,6 +91,14 @@ class Process:
     def steps(self, phase: str = "measured") -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in (self.out / "steps.jsonl").read_text().splitlines()]
         return [row for row in rows if row["phase"] == phase]
+
+
+def until(seen: Callable[[], Any], what: str) -> None:
+    """Wait until something is seen; fail when it never is."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not seen():
+        assert time.monotonic() < deadline, f"no {what}"
+        time.sleep(0.02)
 
 
 def start(
