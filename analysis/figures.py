@@ -62,7 +62,7 @@ LABEL = 22  # characters of a side's name in a line
 
 
 def colours(sides: Sequence[str]) -> dict[str, str]:
-    """The colour of each side, in the order of `sides.order`."""
+    """The colour of each side, in the order of `arms.order`."""
     return {side: PALETTE[i % len(PALETTE)] for i, side in enumerate(sides)}
 
 

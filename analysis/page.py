@@ -15,7 +15,7 @@ from schema.fingerprint import field
 
 from . import figures, scenarios, text
 from . import tables as report_tables
-from .answers import available, baseline_name, headline, sentences
+from .headline import available, baseline_name, headline, sentences
 from .metrics import DASH, Metric, Scale, scale
 from .shown import shown
 from .tables import Tables, records

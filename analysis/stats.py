@@ -1,6 +1,6 @@
 """Summaries and comparisons. The unit is the trial; docs/statistics.md says why and how.
 
-All functions take the frame of `sides.assign` and return a new one.
+All functions take the frame of `arms.assign` and return a new one.
 """
 
 from __future__ import annotations

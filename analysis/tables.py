@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pandas as pd
 
+from . import arms, stats, steadiness
 from . import load as loading
-from . import sides, stats, steadiness
 from .load import Loaded
 from .metrics import Metric
 
@@ -22,7 +22,7 @@ FIRST_OVER_LATER = Metric("first_over_later", "First step / median step", "1")
 class Tables:
     """The frames of a report.
 
-    trials: a row a trial of `sides.assign`. summary, comparisons, overall: see `stats`.
+    trials: a row a trial of `arms.assign`. summary, comparisons, overall: see `stats`.
     counts: case, side, short, cell, ok, failed, void. flags: trial, name, detail, side, short,
     case. lost: failed and void trials with their reasons. unjudged: how many trials have too few
     measured steps to tell whether they were steady. steps, usage: see `load`. unread: the files of
@@ -60,7 +60,7 @@ class Tables:
     @property
     def order(self) -> list[str]:
         """Sides in the order of every table and figure."""
-        return sides.order(self.trials[self.trials["role"] == "measured"])
+        return arms.order(self.trials[self.trials["role"] == "measured"])
 
 
 def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
@@ -70,7 +70,7 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
 
     Without `judge_steps` steps and usage are not read, and `flags` holds only what the records say.
     """
-    trials = derived(sides.assign(loaded))
+    trials = derived(arms.assign(loaded))
     known = [metric for metric in loaded.metrics if metric.name in trials]
     names = [metric.name for metric in known]
     if FIRST_OVER_LATER.name in trials:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from . import answers as first
+from . import headline as first
 from . import scenarios, text
 from . import tables as report_tables
 from .shown import shown

@@ -6,7 +6,7 @@ import json
 
 import pandas as pd
 
-from . import sides, stats, tables, text
+from . import arms, stats, tables, text
 from .differences import differences
 from .errors import NothingInCommon
 from .load import Loaded, canonical, usable
@@ -94,7 +94,7 @@ def _matches(trials: pd.DataFrame, aside: set[str]) -> list[str]:
 
 def _named(loaded: Loaded) -> pd.DataFrame:
     """Trials whose case is their whole cell: here the run is the side."""
-    trials = tables.derived(sides.assign(loaded))
+    trials = tables.derived(arms.assign(loaded))
     whole = [
         row["side"] if row["case"] == "all" else f"{row['side']} · {row['case']}"
         for _, row in trials.iterrows()

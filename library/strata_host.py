@@ -54,7 +54,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata import runtimes
-from ansible.module_utils.strata.host.facts import look
+from ansible.module_utils.strata.host.facts import probe
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def main() -> None:
         argument_spec={"state_dir": {"type": "path", "required": True}}, supports_check_mode=True
     )
     state_dir = Path(module.params["state_dir"])
-    module.exit_json(changed=False, **look(state_dir), **runtimes.facts())
+    module.exit_json(changed=False, **probe(state_dir), **runtimes.facts())
 
 
 if __name__ == "__main__":

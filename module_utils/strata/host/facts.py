@@ -36,7 +36,7 @@ MAKERS = {
 }
 
 
-def look(state_dir: Path) -> dict[str, Any]:
+def probe(state_dir: Path) -> dict[str, Any]:
     """Everything preflight asks of a host; sizes in bytes."""
     memory = meminfo(Path("/proc/meminfo").read_text())
     return {

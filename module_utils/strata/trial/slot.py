@@ -92,9 +92,9 @@ def run(
         drift = fingerprint.drift(order.reference) if order.reference else []
         flags += exclusive.settle()
         programs = order.programs()
-        stage = Stage(programs, order.time_limit, lambda: signals.to_end() or gone())
+        runner = SlotRunner(programs, order.time_limit, lambda: signals.to_end() or gone())
         try:
-            stage.play(make)
+            runner.play(make)
             outcomes = [outcome for program in programs for outcome in program.outcomes()]
         finally:
             left = [why for why in [program.remove() for program in programs] if why]
@@ -105,7 +105,7 @@ def run(
         return outcomes
 
 
-class Stage:
+class SlotRunner:
     """Starts the programs of a slot in order and sees to it that all of them end."""
 
     def __init__(

@@ -13,7 +13,7 @@ import pytest
 import synthetic
 from synthetic import DOCKER, NATIVE, Effect, Synthetic
 
-from analysis import load, sides, stats
+from analysis import arms, load, stats
 from analysis.bootstrap import LINEAR, LOGARITHM, Array, Interval, contrast
 from analysis.errors import UnequalDigests
 from analysis.metrics import Metric
@@ -29,7 +29,7 @@ Noise = Callable[[np.random.Generator, int], Array]
 
 
 def trials(made: Synthetic, folder: Path) -> pd.DataFrame:
-    return sides.assign(load.load(made.write(folder)))
+    return arms.assign(load.load(made.write(folder)))
 
 
 def only(frame: pd.DataFrame, **chosen: str) -> pd.Series:
@@ -270,7 +270,7 @@ def test_a_comparison_over_unequal_images_is_refused(tmp_path: Path) -> None:
     record["image"]["digest"] = "sha256:" + "b" * 64
     synthetic.dump(path, record)
     with pytest.raises(UnequalDigests, match="unequal workload images"):
-        stats.compare(sides.assign(load.load(folder)), METRICS, seed=1)
+        stats.compare(arms.assign(load.load(folder)), METRICS, seed=1)
 
 
 def test_the_frame_that_is_given_stays_as_it_was(tmp_path: Path) -> None:

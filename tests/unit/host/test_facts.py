@@ -77,8 +77,8 @@ def test_the_nearest_parent_that_is_there(tmp_path: Path) -> None:
     assert facts.existing(Path("not/there")) == Path.cwd()
 
 
-def test_one_look_gives_all(tmp_path: Path) -> None:
-    found = facts.look(tmp_path / "state")
+def test_one_probe_gives_all(tmp_path: Path) -> None:
+    found = facts.probe(tmp_path / "state")
     assert set(found) == {
         "root", "cpu_ids", "numa_nodes", "memory_total", "memory_available", "state_dir",
         "disk_free", "images", "service_manager", "distribution", "gpu",
@@ -114,9 +114,9 @@ def test_numa_nodes_are_those_with_memory(
 
 def test_images_are_named(tmp_path: Path) -> None:
     (tmp_path / "images/abc").mkdir(parents=True)
-    assert facts.look(tmp_path)["images"] == []
+    assert facts.probe(tmp_path)["images"] == []
     (tmp_path / "images/abc/known.json").touch()
-    assert facts.look(tmp_path)["images"] == ["abc"]
+    assert facts.probe(tmp_path)["images"] == ["abc"]
 
 
 def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
