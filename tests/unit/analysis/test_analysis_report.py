@@ -82,7 +82,7 @@ def test_two_workloads_of_one_run_are_answered_for_apart(tmp_path: Path) -> None
     assert list(of(built, "rate")["case"]) == ["spin"]
     assert list(of(built, "rate_mnist_dnn")["case"]) == ["mnist_dnn"]
     assert list(of(built, "elapsed")["case"]) == ["mnist_dnn", "spin"]
-    said = answers.sentences(built)
+    said = headline.sentences(built)
     assert [line.split(": ")[1].split()[0] for line in said] == ["rate", "throughput"]
     report.make(folder)
     page = (folder / "report" / "index.html").read_text(encoding="utf-8")
