@@ -16,7 +16,7 @@ options:
     type: path
     required: true
   force:
-    description: Remove a lease as well. Only for a holder that is known to be dead, see M(strata_held).
+    description: Remove a lease as well. Only for a holder that is known to be dead, see M(strata_lease_info).
     type: bool
     default: false
 attributes:

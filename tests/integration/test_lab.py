@@ -112,7 +112,7 @@ def test_runs_on_two_testbeds_take_turns_at_building(
 def test_a_stage_that_fails_on_the_controller_lets_go_of_every_host(
     lab: Lab, tmp_path: Path, builder: dict[str, Any]
 ) -> None:
-    done = lab.site("spin", tmp_path, "-ehost_patience_s=0", check=False)
+    done = lab.site("spin", tmp_path, "-elease_patience_s=0", check=False)
     assert done.returncode != 0
     assert "run builds, which builds" in done.stdout
     assert "No host is held any more" in done.stdout

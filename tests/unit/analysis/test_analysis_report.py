@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from synthetic import DOCKER, NATIVE, Effect, Synthetic, cells, dump
 
-from analysis import export, report, shown, tables, terminal
+from analysis import export, headline, report, shown, tables, terminal
 from analysis.__main__ import main
 from analysis.load import load
 

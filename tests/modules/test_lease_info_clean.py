@@ -1,4 +1,4 @@
-"""The modules strata_held, strata_clean and strata_folder through real Ansible."""
+"""The modules strata_lease_info, strata_clean and strata_folder through real Ansible."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def held(pid: int, start: int, host: str = HERE) -> dict[str, Any]:
 @pytest.mark.parametrize("check", [False, True])
 def test_held_knows_a_dead_controller(run_module: RunModule, check: bool) -> None:
     hosts = {"free": {"lease": {}}, "left": held(os.getpid(), 1)}
-    found = run_module("strata_held", {"hosts": hosts}, check=check)
+    found = run_module("strata_lease_info", {"hosts": hosts}, check=check)
     assert not found["failed"] and not found["changed"]
     assert found["stale"] == ["left"]
 
@@ -34,7 +34,7 @@ def test_held_knows_a_dead_controller(run_module: RunModule, check: bool) -> Non
 def test_held_refuses_a_living_one_and_what_it_cannot_know(run_module: RunModule) -> None:
     living = held(os.getpid(), lease.start_time(os.getpid()) or 0)
     for host in (living, held(os.getpid(), 1, host="another-controller.example")):
-        refused = run_module("strata_held", {"hosts": {"node1": host}})
+        refused = run_module("strata_lease_info", {"hosts": {"node1": host}})
         assert refused["failed"]
         assert refused["msg"].startswith("node1 is held by another run\n")
         assert "\nnext: " in refused["msg"]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: strata_held
+module: strata_lease_info
 short_description: Refuse while a living run holds any of the hosts
 description:
   - Runs on the controller, and looks only at what M(strata_host) has said of the hosts.
@@ -25,7 +25,7 @@ attributes:
 
 EXAMPLES = r"""
 - name: Refuse while a living run holds any of the hosts
-  strata_held:
+  strata_lease_info:
     hosts: {node1: "{{ hostvars.node1.strata_host }}"}
   delegate_to: localhost
 """
