@@ -70,7 +70,7 @@ holds:
   returned: success
   type: dict
 image:
-  description: The image on this host as M(strata_trial) takes it, C(kind), C(digest), C(rootfs), C(docker).
+  description: The image on this host as M(strata_trial) takes it, C(kind), C(digest), C(rootfs).
   returned: success
   type: dict
 archive_needed:

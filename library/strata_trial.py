@@ -30,7 +30,7 @@ options:
     type: str
     default: ""
   image:
-    description: The workload image on this host, C(kind), C(digest), C(rootfs), C(docker).
+    description: The workload image on this host, C(kind), C(digest), C(rootfs).
     type: dict
     required: true
   dataset:

@@ -39,7 +39,7 @@ def test_an_image_is_unpacked_once(run_module: RunModule, asked: dict[str, Any])
     first = run_module("strata_image", asked)
     assert (first["changed"], first["holds"]) == (True, {"native": asked["digest"]})
     assert (Path(first["image"]["rootfs"]) / "opt/file").read_text() == "content"
-    assert first["image"]["docker"] == f"strata/workload:{asked['digest'][:12]}"
+    assert set(first["image"]) == {"kind", "digest", "rootfs"}
     again = run_module("strata_image", asked)
     assert (again["changed"], again["holds"]) == (False, {"native": asked["digest"]})
     assert not run_module("strata_image", asked, check=True)["changed"]

@@ -206,7 +206,7 @@ def generator(tmp_path: Path) -> dict[str, str]:
     (venv / "bin/python").symlink_to(sys.executable)
     (venv / "strata/workloads").mkdir(parents=True)
     (venv / "strata/workloads/__main__.py").write_text(GENERATOR)
-    return {"kind": "venv", "digest": "d", "rootfs": str(venv), "docker": ""}
+    return {"kind": "venv", "digest": "d", "rootfs": str(venv)}
 
 
 def test_a_dataset_is_generated_once_by_whoever_comes_first(
