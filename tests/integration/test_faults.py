@@ -31,8 +31,8 @@ def nothing_is_left(lab: Lab) -> Iterator[None]:
 
 
 def whole(results: Path) -> bool:
-    """Every trial of the plan has ended well, and the run is closed."""
-    return cells(results) == planned(results) and journal(results)[-1]["event"] == "closed"
+    """Every trial of the plan has ended well, and the run is reported."""
+    return cells(results) == planned(results) and journal(results)[-1]["event"] == "reported"
 
 
 def only(results: Path) -> dict[str, str]:
