@@ -58,7 +58,7 @@ def order(image: dict[str, str], tmp_path: Path) -> Callable[..., trial.Order]:
             **{"levels": cell, "members": members.roster(1, 0, ["localhost"])},
         }
         slot = {"run": "t", "slot": "s0001", "hosts": ["localhost"], "trials": [asked]}
-        return trial.Order(slot, "localhost", image, {}, {}, limit, tmp_path)
+        return trial.Order(slot, "localhost", image, {}, {}, limit, tmp_path / "state")
 
     return make
 
@@ -85,7 +85,7 @@ def traces() -> dict[str, list[str]]:
 def nothing_is_left(deployed: None, tmp_path: Path) -> Iterator[None]:
     yield
     assert traces() == {"groups": [], "containers": [], "mounts": [], "processes": []}
-    spools = tmp_path / "trials"
+    spools = tmp_path / "state/trials"
     assert not spools.exists() or list(spools.iterdir()) == []
 
 
@@ -218,7 +218,7 @@ def test_an_image_that_is_not_there_is_a_failed_start(
     order: Callable[..., trial.Order], runtime: str
 ) -> None:
     asked = order(runtime)
-    asked.image.update(rootfs="/nowhere", docker="strata/workload:nothing")
+    asked.image.update(rootfs="/nowhere", digest="0" * 64)
     record = trial.run(asked, present)[0]["record"]
     assert record["reason"]["cause"] == "start"
 
@@ -247,7 +247,7 @@ def test_without_root_a_virtual_environment_takes_the_place_of_the_image(
 KILLED = """
 import json, sys
 from pathlib import Path
-from strata import trial
+from strata.trial import slot as trial
 given = json.loads(sys.argv[1])
 state_dir = Path(given["state_dir"])
 order = trial.Order(given["slot"], "localhost", given["image"], {}, {}, 60.0, state_dir)
