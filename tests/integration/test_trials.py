@@ -33,12 +33,7 @@ NETWORK = {"native": "host", "docker": "bridge"}
 def image(deployed: None) -> dict[str, str]:
     known = sorted((STATE / "images").glob("*/known.json"), key=lambda path: path.stat().st_mtime)
     content = json.loads(known[-1].read_text())["digest"]
-    return {
-        "kind": "rootfs",
-        "digest": content,
-        "rootfs": str(known[-1].parent / "rootfs"),
-        "docker": f"strata/workload:{content[:12]}",
-    }
+    return {"kind": "rootfs", "digest": content, "rootfs": str(known[-1].parent / "rootfs")}
 
 
 @pytest.fixture
