@@ -142,7 +142,8 @@ def change(module: AnsibleModule, kept: dict[str, runtimes.Store]) -> None:
     archives = [] if needed else carried(state_dir)
     if not module.check_mode and not needed:
         for name in missing:
-            kept[name].load(archive)
+            if not kept[name].holds():  # another runtime may keep it at the same place
+                kept[name].load(archive)
         uses.forget_dead()
         for name, others in superfluous.items():
             for other in others:
