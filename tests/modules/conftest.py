@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from strata.host import lease
 
-from tests.conftest import REPO, environment
+from tests.conftest import PATIENCE_S, REPO, environment
 
 Result = dict[str, Any]
 RunModule = Callable[..., Result]
@@ -82,7 +82,9 @@ def _start(command: list[str], leases: Path, alone: bool, see: Callable[[str], N
     command = [*unshare, "/bin/sh", "-c", script, str(leases), *command]
     out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     said = []
-    with subprocess.Popen(["timeout", "60", *command], cwd=REPO, env=variables, **out) as process:
+    with subprocess.Popen(
+        ["timeout", str(PATIENCE_S), *command], cwd=REPO, env=variables, **out
+    ) as process:
         assert process.stdout
         for line in process.stdout:
             said.append(line)

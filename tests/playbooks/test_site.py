@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from strata.host import lease
 
 from tests.conftest import (
     EXPERIMENTS,
@@ -240,6 +241,26 @@ class TestDeployed:
         done = playbook("site.yml", SPIN, *where, check=False)
         assert done.returncode != 0
         assert "newer Strata" in done.stdout
+
+    def test_a_run_by_tags_is_whole_but_for_its_report(
+        self, deployed: None, tmp_path: Path
+    ) -> None:
+        where = [SPIN, f"-estrata_results={tmp_path}", "-estrata_run=mine", "-estrata_slice=native"]
+        journal, page = tmp_path / "mine/journal.jsonl", tmp_path / "mine/report/index.html"
+
+        def events() -> list[str]:
+            return [json.loads(line)["event"] for line in journal.read_text().splitlines()]
+
+        playbook("site.yml", *where, "--tags=run")
+        first = events()
+        assert first[-1] == "closed" and first.count("slot_finished") == 2
+        assert not page.exists()
+        playbook("site.yml", *where, "--tags=provision,run")
+        assert events().count("slot_finished") == 2, "nothing is measured again"
+        assert not page.exists()
+        playbook("site.yml", *where, "--tags=report")
+        assert events()[-1] == "reported" and page.exists()
+        assert not (lease.folder() / "lease.json").exists()
 
     def test_what_the_user_sees(self, deployed: None, tmp_path: Path) -> None:
         done = playbook("site.yml", SPIN, f"-estrata_results={tmp_path}")
