@@ -22,17 +22,17 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         patience = float(self._task.args.get("patience_s", 0))
-        deadline, told = time.monotonic() + patience, ""
+        deadline, shown = time.monotonic() + patience, ""
         while True:
             result: dict[str, Any] = self._execute_module(task_vars=task_vars)
             held = result.get("held") or {}
             if held.get("use") != lease.BUILD or time.monotonic() > deadline:
                 return result
-            if held["told"] != told:
-                told = held["told"]
+            if held["description"] != shown:
+                shown = held["description"]
                 where = (task_vars or {}).get("inventory_hostname", "")
                 Display().display(
-                    f"{where} is held by another run: {told}; "
+                    f"{where} is held by another run: {shown}; "
                     f"it is waited for, at most {units.duration(patience)}"
                 )
             time.sleep(LOOK_S)

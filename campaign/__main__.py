@@ -2,7 +2,7 @@
 
 Exit 0: done. 1: it ended, and some run is not done. 2: refused. 70: a fault of Strata's own, and
 75: the machine would not let it (a full disk, say): both may be gone when it is started again.
-129, 130 and 143: told to stop. 141: nobody read the end.
+129, 130 and 143: stopped by a signal. 141: nobody read the end.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ def _say(line: str) -> None:
 def drive(campaign: Campaign, results: Path, again: bool = False) -> int:
     """Run it to its end, or until a signal."""
     found = Drive(campaign, results, say=_say)
-    told: list[int] = []
+    signals: list[int] = []
 
     def note(number: int, _: Any) -> None:
-        told.append(number)
+        signals.append(number)
         found.stop(signal.Signals(number).name)
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -103,8 +103,8 @@ def drive(campaign: Campaign, results: Path, again: bool = False) -> int:
     outcome = found.run(again)
     for line in status.table(campaign, results):
         _say(line)
-    if told:
-        return 128 + told[0]
+    if signals:
+        return 128 + signals[0]
     return 0 if outcome == "done" else 1
 
 

@@ -27,7 +27,7 @@ WorkingDirectory={project}
 ExecStart={command}
 Restart=on-failure
 RestartSec=60
-# 1: ended with failures; 2: refused; 129, 130, 143: told to stop; 141: nobody read the end.
+# 1: ended with failures; 2: refused; 129, 130, 143: stopped by a signal; 141: nobody read the end.
 RestartPreventExitStatus=1 2 129 130 141 143
 SuccessExitStatus=143
 KillMode=mixed

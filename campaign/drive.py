@@ -36,13 +36,13 @@ class Drive:
     ) -> None:
         self._campaign, self._results, self._project, self._say = campaign, results, project, say
         self.journal = Journal(results / "campaigns" / campaign.name)
-        self._told = threading.Event()
+        self._stopping = threading.Event()
         self._signal = ""
 
     def stop(self, why: str) -> None:
         """End what runs, in good order; from a signal handler or another thread."""
         self._signal = why
-        self._told.set()
+        self._stopping.set()
 
     def run(self, again: bool = False) -> str:
         """Drive it to its end. 'done', 'failed', or 'stopped'. Raises Refused when others do.
@@ -65,11 +65,11 @@ class Drive:
                     thread.join(0.2)
                     self.journal.beat()
             states = [self.journal.state(name) for name in self._names()]
-            if self._told.is_set():
+            if self._stopping.is_set():
                 self.journal.event("stopped", why=self._signal)
                 return "stopped"
             outcome = "done" if all(state == "done" for state in states) else "failed"
-            if not self.journal.told():
+            if not self.journal.at_end_was_called():
                 self.journal.event("ended", outcome=outcome)
                 self._at_end()
             return outcome
@@ -88,7 +88,7 @@ class Drive:
 
     def _testbed(self, place: Path) -> None:
         for name, run in zip(self._names(), self._campaign.runs, strict=True):
-            if self._place(run) == place and not self._told.is_set():
+            if self._place(run) == place and not self._stopping.is_set():
                 if self.journal.state(name) in FINAL:
                     continue
                 try:
@@ -102,7 +102,7 @@ class Drive:
         for restart in range(run.restarts + 1):
             why = self._end(name, run)
             if why:
-                self._note(name, "stopped" if self._told.is_set() else "out of time", why)
+                self._note(name, "stopped" if self._stopping.is_set() else "out of time", why)
                 return
             self._note(name, "running")
             ended = self._play(name, run)
@@ -112,8 +112,8 @@ class Drive:
                 pause = min(units.seconds(self._campaign.pause) * 2**restart, LONGEST_PAUSE_S)
                 why = self._why(ended)
                 self._note(name, "waiting", f"{why}; again in {units.duration(pause)}")
-                self._told.wait(pause)
-                if self._told.is_set():
+                self._stopping.wait(pause)
+                if self._stopping.is_set():
                     return
                 continue
             self._note(name, state, self._why(ended))
@@ -138,8 +138,8 @@ class Drive:
 
     def _end(self, name: str, run: Run) -> str:
         """Why a playbook is to end now, or ''."""
-        if self._told.is_set():
-            return self._signal or "told to stop"
+        if self._stopping.is_set():
+            return self._signal or "asked to stop"
         if run.time_limit is not None and self.journal.spent(name) > units.seconds(run.time_limit):
             return f"its time limit of {run.time_limit}"
         limit = self._campaign.time_limit
@@ -156,7 +156,7 @@ class Drive:
         if ended.rc == 0:
             return "done"
         if ended.why:
-            return "stopped" if self._told.is_set() else "out of time"
+            return "stopped" if self._stopping.is_set() else "out of time"
         return "refused" if ended.refused else "failed"
 
     def _why(self, ended: Ended) -> str:

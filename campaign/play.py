@@ -48,7 +48,7 @@ class Play:
         self._inventory, self._variables = inventory, variables
         self._ended = Ended(1, "")
         self._asked = 0.0  # when it was to end
-        self._told = False  # whether it has been asked
+        self._asked = False  # whether it has been asked
 
     def run(self, number: int, end: Callable[[], str]) -> Ended:
         """Run it to its end. `end` says why it is to end before that, or ''."""
@@ -111,7 +111,7 @@ class Play:
         if not self._asked:
             self._asked, self._ended.why = time.monotonic(), why
         # Once, since a second one would interrupt its cleaning up.
-        self._told = self._told or self._signal(signal.SIGINT)
+        self._asked = self._asked or self._signal(signal.SIGINT)
         return time.monotonic() - self._asked > GRACE_S
 
     def _end_leftovers(self) -> None:

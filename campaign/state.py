@@ -72,7 +72,7 @@ class Journal:
             spent += max(0.0, until - begun)
         return spent
 
-    def told(self) -> bool:
+    def at_end_was_called(self) -> bool:
         """Whether the command at the end has been called, and nothing happened since."""
         called = False
         for event in self.events():

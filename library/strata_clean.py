@@ -100,7 +100,7 @@ def change(module: AnsibleModule, state: Folder) -> None:
         removed=before,
         left=foreign,
         elsewhere=elsewhere,
-        progress=told(foreign, elsewhere),
+        progress=remarks(foreign, elsewhere),
         diff={"before": before, "after": {kind: [] for kind in before}},
     )
 
@@ -110,7 +110,7 @@ def found(state: Folder) -> dict[str, list[str]]:
     return {**runtimes.found(), **clean.found(state)}
 
 
-def told(foreign: list[str], elsewhere: list[str]) -> list[str]:
+def remarks(foreign: list[str], elsewhere: list[str]) -> list[str]:
     """What a person should know of this host."""
     here = platform.node()
     return [f"{here}: {path!r} is not Strata's, and stays" for path in foreign] + [

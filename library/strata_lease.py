@@ -95,7 +95,7 @@ held:
   type: dict
   contains:
     use: {description: measure or build, type: str}
-    told: {description: who and since when, type: str}
+    description: {description: who and since when, type: str}
 """
 
 from typing import Any
@@ -130,8 +130,8 @@ def main() -> None:
         before = lease.current()
         changed = change(module.params, module.check_mode)
     except lease.Held as held:
-        told = {"use": held.lease.get("use", ""), "told": lease.told(held.lease)}
-        module.fail_json(msg=str(held), held=told)
+        other = {"use": held.lease.get("use", ""), "description": lease.describe(held.lease)}
+        module.fail_json(msg=str(held), held=other)
     except Refused as refused:
         module.fail_json(msg=str(refused))
     shown = before["run"] if before else "nobody"

@@ -45,7 +45,7 @@ def probe(state_dir: Path) -> dict[str, Any]:
         "numa_nodes": numa_nodes(),
         "memory_total": memory["MemTotal"],
         "memory_available": memory["MemAvailable"],
-        "state_dir": owned.Folder(state_dir, "state").told(),
+        "state_dir": owned.Folder(state_dir, "state").describe(),
         "disk_free": shutil.disk_usage(existing(state_dir)).free,
         "images": sorted(path.parent.name for path in (state_dir / "images").glob("*/known.json")),
         "service_manager": service_manager(),

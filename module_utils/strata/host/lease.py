@@ -157,13 +157,13 @@ class Held(Refused):
         other = "another controller of this run" if lease["run"] == run else "another run"
         super().__init__(
             f"{host} is held by {other}",
-            given=told(lease),
+            given=describe(lease),
             then="wait for its end, or end that process; its lease then goes by itself, "
             "an hour after its last trial where host and controller are two machines",
         )
 
 
-def told(lease: dict[str, Any]) -> str:
+def describe(lease: dict[str, Any]) -> str:
     """Who holds a host, what for, and since when, in words."""
     holder = lease["holder"]
     account = f" of the account {lease['account']}" if "account" in lease else ""

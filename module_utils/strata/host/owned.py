@@ -65,7 +65,7 @@ class Folder:
         self._check_writable(self.path)
         return bool(marker)
 
-    def told(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """What a host says of it: `ours`, `refused` with its parts, and `elsewhere`."""
         said = {"ours": False, "refused": {}, "elsewhere": self.elsewhere()}
         try:

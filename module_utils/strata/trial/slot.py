@@ -84,7 +84,7 @@ def run(
     killed trial left behind is removed first. Raises Refused when the state folder is not Strata's.
     """
     owned.Folder(order.state_dir, "state").claim()
-    with exclusive.only_one(lease.folder()), termination.Told() as signals:
+    with exclusive.only_one(lease.folder()), termination.Signals() as signals:
         flags = []
         stale = runtimes.leftovers() + _clear(order.state_dir / "trials")
         if stale:

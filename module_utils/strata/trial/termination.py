@@ -1,7 +1,7 @@
 """Whether somebody wants what a module does to end: a signal, or the loss of its controller.
 
 What a module starts or makes ends with its controller. One that can end in order asks
-`Told.to_end` and `Controller.gone` between its steps; one that cannot says `ends_with`.
+`Signals.to_end` and `Controller.gone` between its steps; one that cannot says `ends_with`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Controller:
         return bool(lost) or lease.dead(self._holder)
 
 
-class Told:
+class Signals:
     """SIGTERM, SIGINT and SIGHUP end the trial in order instead of on the spot.
 
     They are noted and looked at, not raised: an exception could come in the middle of the clean-up.
@@ -63,13 +63,13 @@ class Told:
         self._before: dict[int, Any] = {}
 
     def to_end(self) -> str:
-        """Who told, or ''."""
+        """The signal that asked for the end, in words, or ''."""
         return self._by and f"{self._by} told it to end"
 
     def _note(self, number: int, _: object) -> None:
         self._by = signal.Signals(number).name
 
-    def __enter__(self) -> Told:
+    def __enter__(self) -> Signals:
         self._before = {number: signal.signal(number, self._note) for number in self.NUMBERS}
         return self
 
@@ -84,7 +84,7 @@ def ends_with(holder: dict[str, Any]) -> None:
     `holder` is the process of ansible-playbook, or empty where only its pipe can tell. The end is a
     KeyboardInterrupt, so that what is half made is removed; after `GRACE_S` it is a kill.
     """
-    for number in Told.NUMBERS:
+    for number in Signals.NUMBERS:
         signal.signal(number, signal.default_int_handler)
     threading.Thread(target=_watch, args=(Controller(holder),), daemon=True).start()
 

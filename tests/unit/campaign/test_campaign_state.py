@@ -160,7 +160,7 @@ def test_a_line_of_the_journal_that_is_no_event_is_passed_over(tmp_path: Path, l
     with made.path.open("ab") as file:
         file.write(line.encode() + b"\n\xff\x00\n")
     assert [event["event"] for event in made.events()] == ["started", "run"]
-    assert not made.told()
+    assert not made.at_end_was_called()
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_too_little_disk_is_refused() -> None:
 def test_a_state_folder_that_is_not_stratas_is_refused(tmp_path: Path) -> None:
     preflight.check_state("here", facts())
     (tmp_path / "thesis").touch()
-    said = json.loads(json.dumps(Folder(tmp_path, "state").told()))
+    said = json.loads(json.dumps(Folder(tmp_path, "state").describe()))
     with pytest.raises(Refused, match="here: Strata's state folder must be") as refused:
         preflight.check_state("here", facts(state_dir=said))
     for words in ("example: strata_state_dir=/", "given: ", "holds 'thesis'", "next: "):

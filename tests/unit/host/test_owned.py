@@ -70,7 +70,7 @@ def test_no_other_folder_becomes_stratas(path: str, words: str) -> None:
     ):
         assert part in str(refused.value)
     if path != "/proc/nobody":  # that it cannot be made is seen when it is made
-        said = folder.told()
+        said = folder.describe()
         assert not said["ours"] and words in f"given: {said['refused']['given']} {refused.value}"
 
 
@@ -277,7 +277,7 @@ def test_folders_that_were_claimed_are_known_until_they_are_given_back(
     for folder in (one, two, cache):
         folder.claim()
     assert one.elsewhere() == [str(two.path)]
-    assert Folder(tmp_path / "3", "state").told()["elsewhere"] == [str(one.path), str(two.path)]
+    assert Folder(tmp_path / "3", "state").describe()["elsewhere"] == [str(one.path), str(two.path)]
     two.remove()
     (one.path / MARKER).unlink()  # by hand
     assert Folder(tmp_path / "3", "state").elsewhere() == []
