@@ -45,11 +45,11 @@ def _run_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
 
 def _level_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
     names = sorted({name for loaded in (left, right) for name in _level_names(loaded)})
-    sides = [[_levels(loaded.trials, name) for name in names] for loaded in (left, right)]
+    arms = [[_levels(loaded.trials, name) for name in names] for loaded in (left, right)]
     return [
         _row(f"level.{name}", name, ours, theirs,
              "factor under test")
-        for name, ours, theirs in zip(names, *sides, strict=True)
+        for name, ours, theirs in zip(names, *arms, strict=True)
         if ours != theirs
     ]  # fmt: skip
 

@@ -15,7 +15,7 @@ class EmptyRun(AnalysisError):  # noqa: N818
 
 
 class UnequalDigests(AnalysisError):  # noqa: N818
-    """Two sides that did not run the same bits, or not on the same data."""
+    """Two arms that did not run the same bits, or not on the same data."""
 
 
 class NothingInCommon(AnalysisError):  # noqa: N818

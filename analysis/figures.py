@@ -1,6 +1,6 @@
 """Figures as inline SVG: small panels of one width, so that a page can wrap them.
 
-The same side has the same colour in every panel (`colours`). Output depends on the input alone:
+The same arm has the same colour in every panel (`colours`). Output depends on the input alone:
 no date, and ids from a fixed salt. Text stays text, so it can be selected and scales with the page.
 """
 
@@ -58,12 +58,12 @@ STYLE: Any = {
 }
 WIDTH = 3.35  # inches, about 320 CSS pixels: one panel on a telephone, three on a desk
 POINTS = 240
-LABEL = 22  # characters of a side's name in a line
+LABEL = 22  # characters of an arm's name in a line
 
 
-def colours(sides: Sequence[str]) -> dict[str, str]:
-    """The colour of each side, in the order of `arms.order`."""
-    return {side: PALETTE[i % len(PALETTE)] for i, side in enumerate(sides)}
+def colours(arms: Sequence[str]) -> dict[str, str]:
+    """The colour of each arm, in the order of `matching.order`."""
+    return {arm: PALETTE[i % len(PALETTE)] for i, arm in enumerate(arms)}
 
 
 def values(
@@ -98,24 +98,24 @@ def steps(steps_: pd.DataFrame, trials: pd.DataFrame, tint: Mapping[str, str]) -
     slowest = steps_.groupby(["trial", "step"], as_index=False).agg(
         duration_s=("duration_s", "max"), phase=("phase", "first")
     )
-    named = slowest.merge(trials[["trial", "case", "side"]], on="trial")
+    named = slowest.merge(trials[["trial", "case", "arm"]], on="trial")
     return [_svg(_steps_panel(str(case), group, tint)) for case, group in named.groupby("case")]
 
 
-def phases(trials: pd.DataFrame, sides: Sequence[str]) -> list[str]:
+def phases(trials: pd.DataFrame, arms: Sequence[str]) -> list[str]:
     """A panel a case: mean seconds of each phase, stacked; without the probe, as elapsed is."""
     names = [name for name in PHASES if f"phase_{name}" in trials]
     if not names:
         return []
     found = trials.groupby("case", sort=True)
-    return [_svg(_phases_panel(str(case), group, names, sides)) for case, group in found]
+    return [_svg(_phases_panel(str(case), group, names, arms)) for case, group in found]
 
 
 def usage(samples: pd.DataFrame, trials: pd.DataFrame, tint: Mapping[str, str]) -> list[str]:
     """Two panels a case: cores in use, and memory, over seconds since launch."""
     if samples.empty:
         return []
-    named = samples.merge(trials[["trial", "case", "side"]], on="trial")
+    named = samples.merge(trials[["trial", "case", "arm"]], on="trial")
     pairs = (("cpu_busy", "workload_cpu", "cores"), ("memory_used", "workload_memory", "bytes"))
     return [
         _svg(_usage_panel(str(case), group, pair, tint))
@@ -131,7 +131,7 @@ def _values_panel(
     unit, name = scale(rows["max"], metric.unit), metric.name
     figure, axes = _panel(case, 0.75 + 0.36 * len(rows))
     for place, row in enumerate(rows.to_dict("records")):
-        colour = tint[row["side"]]
+        colour = tint[row["arm"]]
         dots = trials.loc[trials["cell"] == row["cell"], name].dropna().to_numpy() / unit.factor
         axes.scatter(dots, place + 0.2 + _jitter(len(dots)), s=13, color=colour, alpha=0.45, lw=0)
         mean = row["mean"] / unit.factor
@@ -139,7 +139,7 @@ def _values_panel(
         if np.isfinite(row["low"]):
             ends = [row["low"] / unit.factor, row["high"] / unit.factor]
             axes.plot(ends, [place - 0.07] * 2, color=colour, lw=1.4)
-    _side_axis(axes, [str(label) for label in rows["short"]])
+    _arm_axis(axes, [str(label) for label in rows["short"]])
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.margins(x=0.12)
     axes.set_xlabel(_label(metric.label, unit))
@@ -152,11 +152,11 @@ def _changes_panel(known: Metric, rows: pd.DataFrame, tint: Mapping[str, str]) -
     labels = []
     for place, row in enumerate(rows.to_dict("records")):
         point, low, high = ((row[part] - 1) * 100 for part in ("ratio", "ratio_low", "ratio_high"))
-        axes.scatter([point], [place], s=26, color=tint[row["side"]], zorder=3)
+        axes.scatter([point], [place], s=26, color=tint[row["arm"]], zorder=3)
         if np.isfinite(low):
-            axes.plot([low, high], [place, place], color=tint[row["side"]], lw=1.6)
+            axes.plot([low, high], [place, place], color=tint[row["arm"]], lw=1.6)
         labels.append(row["short"] if row["case"] == "all" else f"{row['case']}\n{row['short']}")
-    _side_axis(axes, labels)
+    _arm_axis(axes, labels)
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.margins(x=0.12)
     axes.set_xlabel(f"Change (%), {known.better} is better")
@@ -173,12 +173,12 @@ def _steps_panel(case: str, rows: pd.DataFrame, tint: Mapping[str, str]) -> Figu
     warm = rows.loc[rows["phase"] == "warmup", "step"]
     if len(warm):
         axes.axvspan(0.5, warm.max() + 0.5, color="#eef0f3", lw=0, zorder=0)
-    for side in [side for side in tint if side in set(rows["side"])]:
-        own = rows[rows["side"] == side]
+    for arm in [arm for arm in tint if arm in set(rows["arm"])]:
+        own = rows[rows["arm"] == arm]
         for _, trial in own.groupby("trial"):
-            axes.plot(trial["step"], trial["duration_s"], color=tint[side], lw=0.6, alpha=0.22)
+            axes.plot(trial["step"], trial["duration_s"], color=tint[arm], lw=0.6, alpha=0.22)
         middle = own.groupby("step")["duration_s"].median()
-        axes.plot(middle.index, middle, color=tint[side], lw=1.5)
+        axes.plot(middle.index, middle, color=tint[arm], lw=1.5)
     _limit_to_later_steps(axes, rows)
     axes.set_xlim(0.5, rows["step"].max() + 0.5)
     axes.set_xlabel("Step")
@@ -199,19 +199,19 @@ def _limit_to_later_steps(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _phases_panel(
-    case: str, rows: pd.DataFrame, names: Sequence[str], sides: Sequence[str]
+    case: str, rows: pd.DataFrame, names: Sequence[str], arms: Sequence[str]
 ) -> Figure:
-    present = [side for side in sides if side in set(rows["side"])]
+    present = [arm for arm in arms if arm in set(rows["arm"])]
     figure, axes = _panel(case, 0.75 + 0.36 * len(present))
-    for place, side in enumerate(present):
+    for place, arm in enumerate(present):
         left = 0.0
         for name in names:
-            width = rows.loc[rows["side"] == side, f"phase_{name}"].mean()
+            width = rows.loc[rows["arm"] == arm, f"phase_{name}"].mean()
             if np.isfinite(width):
                 axes.barh(place, width, left=left, height=0.56, color=PHASES[name][1])
                 left += width
-    short = rows.drop_duplicates("side").set_index("side")["short"]
-    _side_axis(axes, [str(short[side]) for side in present])
+    short = rows.drop_duplicates("arm").set_index("arm")["short"]
+    _arm_axis(axes, [str(short[arm]) for arm in present])
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.margins(x=0.06)
     axes.set_xlim(left=0)
@@ -226,12 +226,12 @@ def _usage_panel(
     figure, axes = _panel(case, 1.9)
     how = scale([rows[name].max() for name in (host, workload) if name in rows], unit)
     width = max(1.0, float(np.ceil(rows["t"].max() / POINTS)))
-    for side in [side for side in tint if side in set(rows["side"])]:
-        own = rows[rows["side"] == side]
+    for arm in [arm for arm in tint if arm in set(rows["arm"])]:
+        own = rows[rows["arm"] == arm]
         for name, style in ((host, "-"), (workload, "--")):
             if name in own and own[name].notna().any():
                 line = _over_time(own, name, width)
-                axes.plot(line.index, line / how.factor, style, color=tint[side], lw=1.3)
+                axes.plot(line.index, line / how.factor, style, color=tint[arm], lw=1.3)
     axes.set_ylim(bottom=0)
     axes.set_xlim(0, rows["t"].max() * 1.04)
     axes.xaxis.set_major_locator(MaxNLocator(5))
@@ -257,7 +257,7 @@ def _panel(title: str, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _side_axis(axes: Axes, labels: Sequence[str]) -> None:
+def _arm_axis(axes: Axes, labels: Sequence[str]) -> None:
     wrapped = [textwrap.fill(_plain(label), LABEL) for label in labels]
     axes.set_yticks(range(len(labels)), wrapped)
     axes.set_ylim(len(labels) - 0.5, -0.5)

@@ -1,4 +1,4 @@
-"""What a run answers first: its headline metrics, and a sentence for each side."""
+"""What a run answers first: its headline metrics, and a sentence for each arm."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def baseline_name(tables: Tables) -> str:
 
 
 def sentences(tables: Tables) -> list[str]:
-    """One sentence a side and workload: what it does to the workload's first headline metric,
-    over all cases. Of very many sides, as of a grid, only the best and the worst."""
+    """One sentence for each arm and workload: what it does to the workload's first headline metric,
+    over all cases. Of very many arms, as of a grid, only the best and the worst."""
     found = headline(tables)
     if tables.overall.empty or not found:
         return []

@@ -20,8 +20,8 @@ from .metrics import DASH, Metric, Scale, scale
 from .shown import shown
 from .tables import Tables, records
 
-# More sides than this cannot be told apart in a figure; the tables have them all.
-MOST_SIDES = 24
+# More arms than this cannot be told apart in a figure; the tables have them all.
+MOST_ARMS = 24
 MARKS = {"degraded": "▼", "improved": "▲", "no credible change": "●", "too few trials": "?"}
 
 
@@ -92,12 +92,12 @@ def context(tables: Tables) -> dict[str, Any]:
 
 
 def answers(tables: Tables) -> list[dict[str, Any]]:
-    """A row a side for the table on top: an entry for each headline metric, over all cases."""
+    """A row for each arm in the table on top: an entry for each headline metric, over all cases."""
     if tables.overall.empty:
         return []
     tint = figures.colours(tables.order)
     rows = []
-    for side, group in tables.overall.groupby("side", sort=False):
+    for arm, group in tables.overall.groupby("arm", sort=False):
         by_metric = {row["metric"]: row for row in records(group)}
         entries = [
             _answer(metric, by_metric[metric.name])
@@ -105,16 +105,16 @@ def answers(tables: Tables) -> list[dict[str, Any]]:
             if metric.name in by_metric
         ]
         name = group["short"].iloc[0]
-        rows.append({"side": shown(str(name)), "colour": tint[str(side)], "entries": entries,
-                     "same_platform": _same_platform(tables, str(side))})  # fmt: skip
+        rows.append({"arm": shown(str(name)), "colour": tint[str(arm)], "entries": entries,
+                     "same_platform": _same_platform(tables, str(arm))})  # fmt: skip
     return rows
 
 
 def cells(tables: Tables) -> list[dict[str, Any]]:
     """A row a cell: how its trials ended, and links to their records."""
     rows = records(tables.counts)
-    place = {side: i for i, side in enumerate(tables.order)}
-    rows.sort(key=lambda row: (row["case"], place[row["side"]], row["cell"]))
+    place = {arm: i for i, arm in enumerate(tables.order)}
+    rows.sort(key=lambda row: (row["case"], place[row["arm"]], row["cell"]))
     return [{**row, "trials": _trials(tables, row["cell"])} for row in rows]
 
 
@@ -134,13 +134,13 @@ def degradation(tables: Tables) -> list[dict[str, Any]]:
 
 
 def drawn(tables: Tables) -> list[Figure]:
-    """All figures that this run has data for; none for a run of very many sides."""
+    """All figures that this run has data for; none for a run of very many arms."""
     usable, order = tables.usable, tables.order
-    if len(order) > MOST_SIDES:
+    if len(order) > MOST_ARMS:
         return []
     tint = figures.colours(order)
-    short = tables.trials.drop_duplicates("side").set_index("side")["short"]
-    key = [(str(short[side]), tint[side]) for side in order]
+    short = tables.trials.drop_duplicates("arm").set_index("arm")["short"]
+    key = [(str(short[arm]), tint[arm]) for arm in order]
     first = available(tables)[:1]
     groups = [
         Figure("Change against the baseline",
@@ -180,7 +180,7 @@ def flops(tables: Tables) -> list[dict[str, str]]:
     """A row a cell: FLOP/s that training achieved beside those of a large matmul."""
     rows = tables.summary[tables.summary["metric"].isin(["flops", "matmul_flops"])]
     found = []
-    for keys, group in rows.groupby(["case", "side", "short"], sort=False):
+    for keys, group in rows.groupby(["case", "arm", "short"], sort=False):
         mean = group.set_index("metric")["mean"]
         if {"flops", "matmul_flops"} <= set(mean.index):
             share = mean["flops"] / mean["matmul_flops"]
@@ -202,10 +202,10 @@ def fingerprints(tables: Tables) -> list[dict[str, Any]]:
     return found
 
 
-def _same_platform(tables: Tables, side: str) -> bool:
-    """Whether a side differs from the baseline by a label alone: an A/A comparison."""
+def _same_platform(tables: Tables, arm: str) -> bool:
+    """Whether an arm differs from the baseline by a label alone: an A/A comparison."""
     trials, baseline = tables.trials, tables.loaded.run.baseline
-    ours = trials[trials["side"] == side]
+    ours = trials[trials["arm"] == arm]
     platforms = set(trials.loc[trials["is_baseline"], "platform"])
     rest = [name for name in baseline if name != "label"]
     same = all((ours[name] == baseline[name]).all() for name in rest)

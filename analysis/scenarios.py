@@ -80,7 +80,7 @@ def grid(found: Tables) -> Table:
     rows = []
     usable = found.usable
     if {"run_time", "placement", *SIZE} <= set(usable) and _sizes(usable) >= GRID:
-        cells = usable.groupby(["side", "distribution", "placement", *SIZE], as_index=False).agg(
+        cells = usable.groupby(["arm", "distribution", "placement", *SIZE], as_index=False).agg(
             dict.fromkeys(("run_time", "time_delta", "accuracy_max", "accuracy_std"), "mean")
         )
         for (distribution, placement), group in cells.groupby(["distribution", "placement"]):

@@ -1,6 +1,6 @@
 """Summaries and comparisons. The unit is the trial; docs/statistics.md says why and how.
 
-All functions take the frame of `arms.assign` and return a new one.
+All functions take the frame of `matching.assign` and return a new one.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .metrics import Better, Metric
 __all__ = ["RESAMPLES", "compare", "overall", "summarise", "verdict"]
 
 Verdict = Literal["degraded", "no credible change", "improved", "too few trials"]
-# Two sides whose complete separation would happen by chance more often say nothing.
+# Two arms whose complete separation would happen by chance more often say nothing.
 CHANCE = 0.05
-# Below this a side has no interval of its mean, and no verdict: simulated, 2 against 8 of one
+# Below this an arm has no interval of its mean, and no verdict: simulated, 2 against 8 of one
 # platform are called different in 10 % of experiments, 3 against 20 in 8 %, 4 against 20 in 6 %.
 FEWEST = 4
-SUMMARY = ["case", "side", "short", "cell", "metric", "n", "median", "mean", "min", "max", "sd",
+SUMMARY = ["case", "arm", "short", "cell", "metric", "n", "median", "mean", "min", "max", "sd",
            "low", "high"]  # fmt: skip
 
 
 def separation(counts: Sequence[tuple[int, int]]) -> float:
-    """How often all values of one side lie above the other's by chance, in every case at once.
+    """How often all values of one arm lie above the other's by chance, in every case at once.
 
     Under no difference all orders are equally likely: two of C(n1 + n2, n1) are complete.
     """
@@ -37,8 +37,8 @@ def separation(counts: Sequence[tuple[int, int]]) -> float:
 
 
 def enough(counts: Sequence[tuple[int, int]]) -> bool:
-    """Whether so many trials, on both sides of each case, can support a verdict at all."""
-    fewest = min(sum(side) for side in zip(*counts, strict=True)) if counts else 0
+    """Whether so many trials, on both arms of each case, can support a verdict at all."""
+    fewest = min(sum(arm) for arm in zip(*counts, strict=True)) if counts else 0
     return fewest >= FEWEST and separation(counts) <= CHANCE
 
 
@@ -80,11 +80,11 @@ def _summary(values: Array, seed: int) -> dict[str, float]:
 
 def _cells(trials: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
     """Each cell with its names, the baseline first in each case."""
-    keys = ["case", "is_baseline", "side", "short", "match", "cell"]
+    keys = ["case", "is_baseline", "arm", "short", "match", "cell"]
     ordered = trials.sort_values(keys, ascending=[True, False, True, True, True, True])
     for found, group in ordered.groupby(keys, sort=False):
         names = {key: str(value) for key, value in zip(keys, found, strict=True)}
-        yield {key: names[key] for key in ("case", "side", "short", "cell")}, group
+        yield {key: names[key] for key in ("case", "arm", "short", "cell")}, group
 
 
 def _values(group: pd.DataFrame, name: str) -> Array:
@@ -120,22 +120,22 @@ def compare(trials: pd.DataFrame, metrics: Sequence[Metric], seed: int) -> pd.Da
     rows = []
     for keys, group, baseline in pairs(trials):
         for metric in compared(metrics):
-            sides = (_values(group, metric.name), _values(baseline, metric.name))
-            # Neither side has a metric that the case does not know, such as input capacity.
-            if max(map(len, sides)) or (group.empty and baseline.empty):
+            arms = (_values(group, metric.name), _values(baseline, metric.name))
+            # Neither arm has a metric that the case does not know, such as input capacity.
+            if max(map(len, arms)) or (group.empty and baseline.empty):
                 row = {"cell_baseline": baseline["cell"].iloc[0] if len(baseline) else ""}
-                found = _comparison([sides], metric.better, seed)
+                found = _comparison([arms], metric.better, seed)
                 rows.append({**keys, **row, "metric": metric.name, **found})
     return pd.DataFrame(rows)
 
 
-def _comparison(sides: list[tuple[Array, Array]], better: Better, seed: int) -> dict[str, Any]:
+def _comparison(arms: list[tuple[Array, Array]], better: Better, seed: int) -> dict[str, Any]:
     """Ratio, difference and verdict of one case, or of several pooled with equal weight."""
     row: dict[str, Any] = {
-        "n": sum(len(values) for values, _ in sides),
-        "n_baseline": sum(len(baseline) for _, baseline in sides),
+        "n": sum(len(values) for values, _ in arms),
+        "n_baseline": sum(len(baseline) for _, baseline in arms),
     }
-    whole = [pair for pair in sides if len(pair[0]) and len(pair[1])]
+    whole = [pair for pair in arms if len(pair[0]) and len(pair[1])]
     share = 1 / max(len(whole), 1)
     samples = [s for values, base in whole for s in ((values, share), (base, -share))]
     positive = bool(samples) and all((values > 0).all() for values, _ in samples)
@@ -148,32 +148,32 @@ def _comparison(sides: list[tuple[Array, Array]], better: Better, seed: int) -> 
 
 
 def overall(trials: pd.DataFrame, metrics: Sequence[Metric], seed: int) -> pd.DataFrame:
-    """A row a side and metric: the geometric mean of its ratios over all cases, with verdict.
+    """A row for each arm and metric: the geometric mean of its ratios over all cases, with verdict.
 
     Cases count alike. `cases` are in it, of `cases_planned`: those with two trials on either
-    side, as fewer have no spread. `degraded`, `improved`, `unchanged` and `undecided` count the
+    arm, as fewer have no spread. `degraded`, `improved`, `unchanged` and `undecided` count the
     verdicts of the single cases.
     """
     check_digests(trials)
     single = compare(trials, metrics, seed)
-    sides: dict[tuple[str, str], list[tuple[pd.DataFrame, pd.DataFrame]]] = {}
+    arms: dict[tuple[str, str], list[tuple[pd.DataFrame, pd.DataFrame]]] = {}
     for keys, group, baseline in pairs(trials):
-        sides.setdefault((keys["side"], keys["short"]), []).append((group, baseline))
+        arms.setdefault((keys["arm"], keys["short"]), []).append((group, baseline))
     rows = []
     for metric in compared(metrics):
         name = metric.name
-        for (side, short), found in sides.items():
+        for (arm, short), found in arms.items():
             cases = [(_values(group, name), _values(baseline, name)) for group, baseline in found]
             if any(len(values) for values, _ in cases):
                 used = [case for case in cases if min(map(len, case)) > 1]
-                named = {"side": side, "short": short, "metric": name, "cases": len(used)}
+                named = {"arm": arm, "short": short, "metric": name, "cases": len(used)}
                 found_here = _comparison(used or cases, metric.better, seed)
-                rows.append({**named, **found_here, **_counts(single, side, name)})
+                rows.append({**named, **found_here, **_counts(single, arm, name)})
     return pd.DataFrame(rows)
 
 
-def _counts(single: pd.DataFrame, side: str, name: str) -> dict[str, int]:
-    own = single[(single["side"] == side) & (single["metric"] == name)]
+def _counts(single: pd.DataFrame, arm: str, name: str) -> dict[str, int]:
+    own = single[(single["arm"] == arm) & (single["metric"] == name)]
     names = {
         "degraded": "degraded",
         "improved": "improved",

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pandas as pd
 
-from . import arms, stats, steadiness
 from . import load as loading
+from . import matching, stats, steadiness
 from .load import Loaded
 from .metrics import Metric
 
@@ -22,8 +22,8 @@ FIRST_OVER_LATER = Metric("first_over_later", "First step / median step", "1")
 class Tables:
     """The frames of a report.
 
-    trials: a row a trial of `arms.assign`. summary, comparisons, overall: see `stats`.
-    counts: case, side, short, cell, ok, failed, void. flags: trial, name, detail, side, short,
+    trials: a row a trial of `matching.assign`. summary, comparisons, overall: see `stats`.
+    counts: case, arm, short, cell, ok, failed, void. flags: trial, name, detail, arm, short,
     case. lost: failed and void trials with their reasons. unjudged: how many trials have too few
     measured steps to tell whether they were steady. steps, usage: see `load`. unread: the files of
     which they lack the rows, and why.
@@ -59,8 +59,8 @@ class Tables:
 
     @property
     def order(self) -> list[str]:
-        """Sides in the order of every table and figure."""
-        return arms.order(self.trials[self.trials["role"] == "measured"])
+        """Arms in the order of every table and figure."""
+        return matching.order(self.trials[self.trials["role"] == "measured"])
 
 
 def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
@@ -70,7 +70,7 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
 
     Without `judge_steps` steps and usage are not read, and `flags` holds only what the records say.
     """
-    trials = derived(arms.assign(loaded))
+    trials = derived(matching.assign(loaded))
     known = [metric for metric in loaded.metrics if metric.name in trials]
     names = [metric.name for metric in known]
     if FIRST_OVER_LATER.name in trials:
@@ -81,7 +81,7 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
     steps, no_steps = loading.steps(loaded) if judge_steps else (pd.DataFrame(), [])
     usage, no_usage = loading.usage(loaded) if judge_steps else (pd.DataFrame(), [])
     judged = steadiness.judge(steps)
-    names_of = trials[["trial", "side", "short", "case"]]
+    names_of = trials[["trial", "arm", "short", "case"]]
     return Tables(
         loaded=loaded,
         trials=trials,
@@ -119,9 +119,9 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def counts(trials: pd.DataFrame) -> pd.DataFrame:
-    """How the measured trials of each cell ended: case, side, short, cell, ok, failed, void."""
+    """How the measured trials of each cell ended: case, arm, short, cell, ok, failed, void."""
     measured = trials[trials["role"] == "measured"]
-    keys = ["case", "side", "short", "cell"]
+    keys = ["case", "arm", "short", "cell"]
     found = measured.groupby([*keys, "status"]).size().unstack(fill_value=0)
     for status in ("ok", "failed", "void"):
         if status not in found:

@@ -6,7 +6,7 @@ import json
 
 import pandas as pd
 
-from . import arms, stats, tables, text
+from . import matching, stats, tables, text
 from .differences import differences
 from .errors import NothingInCommon
 from .load import Loaded, canonical, usable
@@ -93,13 +93,13 @@ def _matches(trials: pd.DataFrame, aside: set[str]) -> list[str]:
 
 
 def _named(loaded: Loaded) -> pd.DataFrame:
-    """Trials whose case is their whole cell: here the run is the side."""
-    trials = tables.derived(arms.assign(loaded))
+    """Trials whose case is their whole cell: here the run is the arm."""
+    trials = tables.derived(matching.assign(loaded))
     whole = [
-        row["side"] if row["case"] == "all" else f"{row['side']} · {row['case']}"
+        row["arm"] if row["case"] == "all" else f"{row['arm']} · {row['case']}"
         for _, row in trials.iterrows()
     ]
-    return trials.assign(case=whole, side=loaded.run.run, short=loaded.run.run)  # fmt: skip
+    return trials.assign(case=whole, arm=loaded.run.run, short=loaded.run.run)  # fmt: skip
 
 
 def _cells(row: pd.Series) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def test_an_a_a_comparison_is_called_one_and_a_platform_is_not(tmp_path: Path) -
     baseline = {"runtime": "native", "label": "first"}
     run = Synthetic(cells=cells, baseline=baseline, repeats=4).write(tmp_path / "run")
     rows = page.answers(tables.build(load.load(run)))
-    assert {row["side"]: row["same_platform"] for row in rows} == {
+    assert {row["arm"]: row["same_platform"] for row in rows} == {
         "docker/bridge first": False,
         "native/host again": True,
     }

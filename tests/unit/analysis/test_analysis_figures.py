@@ -1,4 +1,4 @@
-"""Figures: one colour a side, the same bytes each time, nothing from outside."""
+"""Figures: one colour for each arm, the same bytes each time, nothing from outside."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_panels_are_whole_svg_and_the_same_each_time(tmp_path: Path) -> None:
         assert root.get("height") is None
 
 
-def test_a_side_has_one_colour_and_the_baseline_the_first() -> None:
+def test_an_arm_has_one_colour_and_the_baseline_the_first() -> None:
     tint = figures.colours(["native", "docker", "vm"])
     assert tint["native"] == figures.PALETTE[0]
     assert len(set(tint.values())) == 3

@@ -13,7 +13,7 @@ import pytest
 import synthetic
 from synthetic import DOCKER, NATIVE, Synthetic
 
-from analysis import arms, load, tables
+from analysis import load, matching, tables
 from analysis.errors import EmptyRun, UnequalDigests
 
 CELLS = synthetic.cells(NATIVE, DOCKER, models=("resnet50", "alexnet"))
@@ -193,20 +193,23 @@ def test_trials_without_data_stand_beside_trials_with(folder: Path) -> None:
 
 
 def test_a_runtime_is_compared_together_with_the_network_it_implies(folder: Path) -> None:
-    trials = arms.assign(load.load(folder))
-    assert arms.order(trials) == ["bare_metal/native/host", "bare_metal/docker/bridge"]
+    trials = matching.assign(load.load(folder))
+    assert matching.order(trials) == ["bare_metal/native/host", "bare_metal/docker/bridge"]
     assert set(trials["short"]) == {"native/host", "docker/bridge"}
     assert set(trials["case"]) == {"resnet50", "alexnet"}
     assert trials.groupby("match")["case"].nunique().eq(1).all()
-    assert trials.groupby("match")["side"].nunique().eq(2).all()
+    assert trials.groupby("match")["arm"].nunique().eq(2).all()
     assert set(trials.loc[trials["is_baseline"], "runtime"]) == {"native"}
 
 
-def test_a_label_is_a_side_of_its_own_when_the_baseline_names_it(tmp_path: Path) -> None:
+def test_a_label_is_an_arm_of_its_own_when_the_baseline_names_it(tmp_path: Path) -> None:
     cells = synthetic.cells(NATIVE, labels=("first", "again"))
     made = Synthetic(cells=cells, baseline={"runtime": "native", "label": "first"}, repeats=1)
-    trials = arms.assign(load.load(made.write(tmp_path / "run")))
-    assert arms.order(trials) == ["bare_metal/native/host first", "bare_metal/native/host again"]
+    trials = matching.assign(load.load(made.write(tmp_path / "run")))
+    assert matching.order(trials) == [
+        "bare_metal/native/host first",
+        "bare_metal/native/host again",
+    ]
     assert trials["match"].nunique() == 1
 
 
@@ -215,6 +218,6 @@ def test_numbers_among_the_levels_bear_their_names(tmp_path: Path) -> None:
         {**cell, "batch_size": size} for size in (8, 64) for cell in synthetic.cells(NATIVE)
     )
     made = Synthetic(cells=[small, large], repeats=1)
-    trials = arms.assign(load.load(made.write(tmp_path / "run")))
+    trials = matching.assign(load.load(made.write(tmp_path / "run")))
     assert list(trials["case"]) == ["batch_size 8", "batch_size 64"]
     assert trials["match"].nunique() == 2

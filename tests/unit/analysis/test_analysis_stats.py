@@ -13,7 +13,7 @@ import pytest
 import synthetic
 from synthetic import DOCKER, NATIVE, Effect, Synthetic
 
-from analysis import arms, load, stats
+from analysis import load, matching, stats
 from analysis.bootstrap import LINEAR, LOGARITHM, Array, Interval, contrast
 from analysis.errors import UnequalDigests
 from analysis.metrics import Metric
@@ -24,12 +24,12 @@ METRICS = [
     Metric("startup", "Startup", "s", "lower", headline=True),
 ]
 NAMES = [metric.name for metric in METRICS]
-SIDE = "bare_metal/docker/bridge"
+ARM = "bare_metal/docker/bridge"
 Noise = Callable[[np.random.Generator, int], Array]
 
 
 def trials(made: Synthetic, folder: Path) -> pd.DataFrame:
-    return arms.assign(load.load(made.write(folder)))
+    return matching.assign(load.load(made.write(folder)))
 
 
 def only(frame: pd.DataFrame, **chosen: str) -> pd.Series:
@@ -96,7 +96,7 @@ def spikes(generator: np.random.Generator, count: int) -> Array:
 
 
 def rate_of_verdicts(noise: Noise, count: int, effect: float, wanted: set[str]) -> float:
-    """How often two sides that differ by the factor `effect` get one of the wanted verdicts."""
+    """How often two arms that differ by the factor `effect` get one of the wanted verdicts."""
     generator, hits, rounds = np.random.default_rng(11), 0, 800
     for _ in range(rounds):
         baseline, other = noise(generator, count), noise(generator, count) * effect
@@ -136,7 +136,7 @@ def test_three_against_three_never_get_a_verdict_whatever_the_effect() -> None:
         ([(2, 2), (2, 2), (2, 2)], True),
     ],
 )
-def test_too_few_is_below_four_a_side_or_where_complete_separation_is_no_surprise(
+def test_too_few_is_below_four_an_arm_or_where_complete_separation_is_no_surprise(
     counts: list[tuple[int, int]], enough: bool
 ) -> None:
     assert stats.enough(counts) == enough
@@ -180,7 +180,7 @@ def test_planted_effects_are_recovered_through_the_whole_way(tmp_path: Path) -> 
     single = compared[compared["metric"] == "throughput"]["ratio"]
     assert pooled["ratio"] == pytest.approx(float(np.exp(np.log(single).mean())))
     assert pooled["ratio_low"] < 0.92 < pooled["ratio_high"]
-    assert (pooled["cases"], pooled["degraded"], pooled["side"]) == (2, 2, SIDE)
+    assert (pooled["cases"], pooled["degraded"], pooled["arm"]) == (2, 2, ARM)
 
 
 def test_two_labels_of_one_platform_do_not_differ(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_two_labels_of_one_platform_do_not_differ(tmp_path: Path) -> None:
         baseline={"runtime": "native", "label": "first"},
     )
     compared = stats.compare(trials(made, tmp_path / "run"), METRICS, seed=1)
-    assert set(compared["side"]) == {"bare_metal/native/host again"}
+    assert set(compared["arm"]) == {"bare_metal/native/host again"}
     assert set(compared["verdict"]) == {"no credible change"}
 
 
@@ -270,7 +270,7 @@ def test_a_comparison_over_unequal_images_is_refused(tmp_path: Path) -> None:
     record["image"]["digest"] = "sha256:" + "b" * 64
     synthetic.dump(path, record)
     with pytest.raises(UnequalDigests, match="unequal workload images"):
-        stats.compare(arms.assign(load.load(folder)), METRICS, seed=1)
+        stats.compare(matching.assign(load.load(folder)), METRICS, seed=1)
 
 
 def test_the_frame_that_is_given_stays_as_it_was(tmp_path: Path) -> None:

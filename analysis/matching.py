@@ -1,7 +1,7 @@
-"""Which trials stand against which: the side of a trial, its case, and the baseline.
+"""Which trials stand against which: the arm of a trial, its case, and the baseline.
 
-A side is what is compared (a platform, perhaps with a label); a case is what stays the same
-in a comparison (model and data, say). A comparison is matched: both sides have equal levels in
+An arm is what is compared (a platform, perhaps with a label); a case is what stays the same
+in a comparison (model and data, say). A comparison is matched: both arms have equal levels in
 everything but the compared factors, which are those that the run's baseline names.
 """
 
@@ -21,9 +21,9 @@ IMPLIED = {"runtime": ("network",), "distribution": ("workers", "servers", "plac
 
 
 def assign(loaded: Loaded) -> pd.DataFrame:
-    """The trials with `side`, `short`, `case`, `match` and `is_baseline`.
+    """The trials with `arm`, `short`, `case`, `match` and `is_baseline`.
 
-    `side` names the platform in full and `short` only the parts that vary in this run; `match`
+    `arm` names the platform in full and `short` only the parts that vary in this run; `match`
     is equal for trials that may be compared.
     """
     run = loaded.run
@@ -36,7 +36,7 @@ def assign(loaded: Loaded) -> pd.DataFrame:
     extra = [name for name in varying if name in compared and name not in PLATFORM]
     rest = [name for name in varying if name not in compared and name not in PLATFORM]
     return loaded.trials.assign(
-        side=[_name(one, PLATFORM, extra) for one in levels],
+        arm=[_name(one, PLATFORM, extra) for one in levels],
         short=[_name(one, parts or (() if extra else PLATFORM), extra) for one in levels],
         case=[_text(one, rest) for one in levels],
         match=[canonical({k: v for k, v in one.items() if k not in compared}) for one in levels],
@@ -90,6 +90,6 @@ def _values(levels: dict[str, Any], names: list[str]) -> list[str]:
 
 
 def order(trials: pd.DataFrame) -> list[str]:
-    """Sides in the order of every table and figure: the baseline, then by name."""
-    first = trials.groupby("side")["is_baseline"].any()
-    return sorted(first.index, key=lambda side: (not first[side], side))
+    """Arms in the order of every table and figure: the baseline, then by name."""
+    first = trials.groupby("arm")["is_baseline"].any()
+    return sorted(first.index, key=lambda arm: (not first[arm], arm))
