@@ -73,7 +73,8 @@ def test_each_is_named_with_its_cause_and_none_is_held(
 ) -> None:
     there = Lab(inventory, lab.nodes, {})
     done = there.site("spin", tmp_path / "results", "-estrata_slice=native", check=False)
-    said = done.stdout + done.stderr
+    # The lines of a reason are folded where they are long.
+    said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode != 0
     for name, cause in CAUSES.items():
         (reason,) = [part for part in said.split("fatal: ")[1:] if part.startswith(f"[{name}]")]
