@@ -26,6 +26,7 @@ from typing import IO
 
 import pytest
 
+from controller import results
 from tests.conftest import EXPERIMENTS, LOCAL, REPO, environment
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
@@ -100,6 +101,11 @@ class Machine:
             status = process.wait(PATIENCE_S)
         assert status == 0, f"something is left:\n{self._said()}"
         assert not self._state.exists() or not any(self._state.iterdir())
+
+    @property
+    def reported(self) -> bool:
+        """Whether its report stands: a kill after that ends no run, and the next one is new."""
+        return any(results.Run(path.parent).finished() for path in self.results.glob("*/run.json"))
 
     def check_kept(self) -> None:
         """All that was ever seen of any trial is still there, and the same."""
@@ -206,11 +212,13 @@ def kill_over_and_over(machine: Machine, whole: float, rest: float, say: Say) ->
     chance, begun, kills = random.Random(SEED), time.monotonic(), 0
     while kills < KILLS:
         life = chance.uniform(0.2, rest if machine.opened else whole)
-        if machine.attempt(life):
+        ended = machine.attempt(life)
+        if ended or machine.reported:
             machine.check_whole()
             machine.take_away()
             machine.begin()
             say("    a run got through; the next begins with nothing")
+        if ended:
             continue
         kills += 1
         left = (time.monotonic() - begun) / kills * (KILLS - kills)
