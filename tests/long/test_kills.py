@@ -123,7 +123,7 @@ class Machine:
         self._kept = now
 
     def check_whole(self) -> None:
-        """Each run whose report stands: every trial of the plan measured once, a page about them."""
+        """Every trial of each run whose report stands was measured once, and well."""
         for run in self.reported():
             slots = json.loads((run / "plan.json").read_text())["slots"]
             planned = sorted(trial["trial"] for slot in slots for trial in slot["trials"])
