@@ -57,12 +57,12 @@ METRICS: tuple[dict[str, Any], ...] = (
 # A share of the CPU time of the trial that a hypervisor may take before the trial is doubted.
 STEAL_SHARE = 0.02
 # A share of the CPU time of the host that processes may use that are neither the trial's, nor run
-# beside it, nor Strata's: a trial that wants all CPUs loses as much. It is the drift above which
-# a trial counts as not steady; an idle host's own services stay below a hundredth.
+# beside it, nor Strata's: a trial that wants all CPUs loses as much. It is also the drift above
+# which a trial counts as not steady.
 OTHERS_SHARE = 0.05
-# CPU seconds of others that are no doubt in the shortest trial: a runtime's engine takes some to
-# see to the end of its programs, and the kernel counts in hundredths for each CPU.
-OTHERS_LEAST_S = 0.5
+# CPU seconds of others that are no doubt even in the shortest trial: a runtime's engine takes some
+# hundredths to see to the end of its programs, and the kernel counts in hundredths on each CPU.
+OTHERS_LEAST_S = 0.2
 OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload
 # What every step has beside its phase, each a number.
 STEP_NUMBERS = ("mono", "items", "duration_s", "input_s", "compute_s")

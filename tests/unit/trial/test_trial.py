@@ -322,7 +322,7 @@ def test_doubts_are_flagged() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "others", "flagged"),
-    [(10, 0.9, False), (10, 1.1, True), (1, 0.4, False), (1, 0.6, True), (100, 4.0, False)],
+    [(10, 0.9, False), (10, 1.1, True), (1, 0.19, False), (1, 0.21, True), (100, 4.0, False)],
 )
 def test_others_are_a_doubt_above_a_share_that_is_more_than_noise(
     seconds: float, others: float, flagged: bool
