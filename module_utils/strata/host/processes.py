@@ -81,14 +81,17 @@ def up_to(last: int | None) -> list[int]:
     On a controller `last` is ansible-playbook: the shell that it was typed into does other things.
     """
     chain = [os.getpid()]
-    while chain[-1] != last:
-        with contextlib.suppress(OSError):
-            parent = parse(Path(f"/proc/{chain[-1]}/stat").read_text()).parent
-            if parent > 1:
-                chain.append(parent)
-                continue
-        break
+    while chain[-1] != last and (parent := _parent(chain[-1])) > 1:
+        chain.append(parent)
     return chain
+
+
+def _parent(pid: int) -> int:
+    """Of a process; 0 of one that has ended."""
+    try:
+        return parse(Path(f"/proc/{pid}/stat").read_text()).parent
+    except OSError:
+        return 0
 
 
 def cpu_seconds(pids: list[int]) -> float:
