@@ -22,6 +22,7 @@ from strata.host import cgroup, processes
 from strata.trial import account
 from strata.trial import slot as trial
 
+from tests.burner import Burner
 from tests.conftest import REPO, STATE
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
@@ -100,6 +101,29 @@ def test_a_trial_is_measured(order: Callable[..., trial.Order], runtime: str) ->
     span = record["clock"]["finished"] - record["clock"]["launched"]
     assert sum(record["phases"].values()) == pytest.approx(span, rel=1e-6)
     assert len(outcome["steps"].splitlines()) == 6
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_who_used_the_cpus_is_told_apart(order: Callable[..., trial.Order], runtime: str) -> None:
+    asked = order(runtime, steps=8, work=300_000)
+    measured = asked.slot["trials"][0]
+    asked.slot["trials"].append({**measured, "trial": f"b-{runtime}", "role": "background"})
+    with Burner() as burner:
+        outcomes = trial.run(asked, present)
+    neighbour, record = (outcome["record"] for outcome in outcomes)
+    assert (neighbour["status"], record["status"]) == ("ok", "ok"), outcomes[1]["stderr"]
+    used = {name: metric["value"] for name, metric in record["metrics"].items()}
+    seen = {name: metric["value"] for name, metric in neighbour["metrics"].items()}
+    begin, end = record["clock"].values()
+    # A container's start takes a second, and lies before the span.
+    first = min(json.loads(line)["mono"] for line in outcomes[1]["steps"].splitlines())
+    assert used["cpu_others"] > 0.8 * burner.spent(first, end) > 0
+    assert "disturbed" in [flag["name"] for flag in record["flags"]]
+    begun = [json.loads(line)["mono"] for line in outcomes[0]["steps"].splitlines()]
+    share = sum(begin < at < end for at in begun) / len(begun)
+    assert seen["cpu"] >= used["cpu_beside"] > 0.5 * share * seen["cpu"] > 0
+    assert used["cpu"] >= seen["cpu_beside"] > 0.5 * used["cpu"]
+    assert seen["cpu_others"] == pytest.approx(used["cpu_others"])
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

@@ -13,6 +13,7 @@ import yaml
 from strata import members
 from strata.host import lease
 
+from tests.burner import Burner
 from tests.conftest import REPO
 
 from .conftest import RunModule
@@ -103,6 +104,54 @@ def test_a_trial_returns_the_whole_record_each_time(
         assert list((Path(asked["state_dir"]) / "trials").iterdir()) == []
         records.append(record)
     assert records[0]["clock"] != records[1]["clock"]
+
+
+def used(record: dict[str, Any], by: str) -> float:
+    """CPU seconds on a record."""
+    return float(record["metrics"][by]["value"])
+
+
+def test_a_process_that_is_no_part_of_the_trial_is_seen_and_flagged(
+    run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
+) -> None:
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    asked["slot"]["trials"][0]["levels"]["steps"] = 10
+    with Burner() as burner:
+        (outcome,) = run_module("strata_trial", asked, alone=True)["outcomes"]
+    record, rows = outcome["record"], outcome["usage"]
+    assert record["status"] == "ok", record["reason"]
+    got = burner.spent(record["clock"]["launched"], record["clock"]["finished"])
+    # Others on this machine only add to it. The span begins some milliseconds after the launch.
+    assert used(record, "cpu_others") > 0.8 * got > 0
+    assert "disturbed" in [flag["name"] for flag in record["flags"]]
+    assert used(record, "cpu_strata") > 0
+    assert used(record, "cpu") > 0 and used(record, "cpu_beside") == 0
+    assert max(row["others_cpu"] for row in rows) > 0
+    assert {row["beside_cpu"] for row in rows} == {0.0}
+
+
+def test_a_background_job_is_beside_the_trial_and_not_among_others(
+    run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
+) -> None:
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    measured = asked["slot"]["trials"][0]
+    measured["levels"]["steps"] = 10
+    asked["slot"]["trials"].append({**measured, "trial": "b-r1", "cell": "b", "role": "background"})
+    outcomes = run_module("strata_trial", asked, alone=True)["outcomes"]
+    background, trial = (outcome["record"] for outcome in outcomes)
+    assert [background["role"], trial["role"]] == ["background", "measured"]
+    assert (background["status"], trial["status"]) == ("ok", "ok"), background["reason"]
+    # Each of its steps is as much work: of its CPU time, as much lies in the span as of its steps.
+    begun = [json.loads(line)["mono"] for line in outcomes[0]["steps"].splitlines()]
+    inside = [trial["clock"]["launched"] < at < trial["clock"]["finished"] for at in begun]
+    share = sum(inside) / len(inside)
+    assert used(trial, "cpu_beside") > 0.5 * share * used(background, "cpu") > 0
+    assert used(trial, "cpu_beside") <= used(background, "cpu")
+    # Seen from the other side it is the same.
+    assert 0 < used(background, "cpu_beside") <= used(trial, "cpu")
+    for whose in ("cpu_others", "cpu_strata"):
+        assert used(background, whose) == pytest.approx(used(trial, whose))
+    assert max(row["beside_cpu"] for row in outcomes[1]["usage"]) > 0
 
 
 def test_a_failed_trial_is_a_result_of_the_module(

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import members
-from ..host import counters
 from ..host.counters import Counters
 from ..members import Member
 from ..runtimes import base
@@ -67,7 +66,6 @@ class Program:
         self._runtime: Runtime | None = None
         self._clock = {"launched": 0.0, "finished": 0.0}
         self._started = ""
-        self._sampler = counters.Sampler(self._used)
         self._follower = threading.Thread(target=self._follow, daemon=True)
         self._over = threading.Event()
 
@@ -89,7 +87,6 @@ class Program:
     def launch(self) -> None:
         """Start it. Raises StartError."""
         assert self._runtime  # noqa: S101 - prepare came first
-        self._sampler.start()
         self._clock = dict.fromkeys(self._clock, time.monotonic())
         with _said("its program"):
             self._runtime.launch()
@@ -135,21 +132,21 @@ class Program:
     def outcomes(self) -> list[dict[str, Any]]:
         """What each of its members did: `{record, steps, usage, stdout, stderr}`.
 
-        The first member's holds what is the program's: usage, logs, CPU time, memory.
+        The first member's holds what is the program's: logs, CPU time, memory. `usage`, which is
+        the trial's on this host, is left empty.
         """
         self._over.set()
         if self._follower.ident is not None:
             self._follower.join()
-        self._sampler.stop()
         self._clock["finished"] = max(self._end(), self._clock["launched"])
         stdout, stderr = self._runtime.logs() if self._runtime else ("", "")
-        shared = {"usage": self._sampler.rows, "stdout": stdout, "stderr": stderr}
+        shared = {"usage": [], "stdout": stdout, "stderr": stderr}
         found = []
         for number, member in enumerate(self.here):
             folder = self.spool / "out"
             if self.trial["levels"]["placement"] == "together":
                 folder = folder / f"member-{number}"
-            used = self._used() if number == 0 else Counters()
+            used = self.used() if number == 0 else Counters()
             document, steps = self._document(member, folder, used, stderr)
             found.append({"record": document, "steps": steps, **shared})
             shared = {"usage": [], "stdout": "", "stderr": ""}
@@ -178,7 +175,7 @@ class Program:
             result = record.read_result(folder) if reason is None else {}
         except ValueError as error:
             reason = reason or ("output", str(error))
-        record.complete(document, result, rows, used, self._sampler)
+        record.complete(document, result, rows, used)
         if reason is None:
             document["status"] = "ok"
         else:
@@ -206,7 +203,8 @@ class Program:
         shutil.rmtree(self.spool, ignore_errors=True)
         return why
 
-    def _used(self) -> Counters:
+    def used(self) -> Counters:
+        """What it has used so far; once it has ended, all that it used."""
         return self._runtime.usage() if self._runtime else Counters()
 
     def _spec(self) -> Spec:

@@ -16,8 +16,9 @@ from typing import Any
 
 from .. import members, runtimes
 from ..host import exclusive, fingerprint, lease, owned, processes
+from ..host.sampler import Sampler
 from ..runtimes.base import Runtime, Spec, StartError
-from . import account, termination
+from . import account, record, termination
 from .program import TICK, Given, Program
 
 STACK_SECONDS = 1.0
@@ -96,6 +97,7 @@ def run(
         try:
             runner.play(make)
             outcomes = [outcome for program in programs for outcome in program.outcomes()]
+            _tell_usage(programs, outcomes, runner.sampler)
         finally:
             left = [why for why in [program.remove() for program in programs] if why]
         flags += [{"name": "leftovers", "detail": why} for why in left]
@@ -103,6 +105,22 @@ def run(
             outcome["record"]["flags"] = flags + outcome["record"]["flags"]
             outcome["record"]["drift"] = drift
         return outcomes
+
+
+def _tell_usage(programs: list[Program], outcomes: list[dict[str, Any]], sampler: Sampler) -> None:
+    """Give what was sampled for a trial to the first of its outcomes on this host."""
+    told = set()
+    for outcome in outcomes:
+        document = outcome["record"]
+        trial = document["trial"]
+        if trial in told:
+            continue
+        told.add(trial)
+        own = {program.name for program in programs if program.trial["trial"] == trial}
+        clock = document["clock"]
+        outcome["usage"] = sampler.rows(own, clock["launched"], clock["finished"])
+        if sampler.span:
+            record.tell_host(document, *sampler.span, own)
 
 
 class SlotRunner:
@@ -115,6 +133,7 @@ class SlotRunner:
         self._measured = [program for program in programs if program.measured]
         self._background = [program for program in programs if not program.measured]
         self._deadline = 0.0
+        self.sampler = Sampler()
 
     def play(self, make: Callable[[str, Spec], Runtime]) -> None:
         """Never raises what a trial may do; every program knows its reason afterwards."""
@@ -134,17 +153,21 @@ class SlotRunner:
             )
         except LostController as error:
             self._fail_all("controller_lost", str(error))
+        finally:
+            self.sampler.stop()
 
     def _play_measured(self, make: Callable[[str, Spec], Runtime]) -> None:
         # Its own time begins when it does.
         self._deadline = time.monotonic() + self._limit
         if self._start(self._measured, make):
+            self.sampler.begin()
             self._until(self._all_over_or_one_failed)
+            self.sampler.end()
             self._free_peers()
 
     def _start(self, programs: list[Program], make: Callable[[str, Spec], Runtime]) -> bool:
         """Whether all of them started: first all are prepared, then all launched."""
-        for what in (lambda p: p.prepare(make), Program.launch):
+        for what in (lambda p: p.prepare(make), self._launch):
             for program in programs:
                 try:
                     what(program)
@@ -153,6 +176,10 @@ class SlotRunner:
                     return False
                 self._look()
         return True
+
+    def _launch(self, program: Program) -> None:
+        program.launch()
+        self.sampler.watch(program.name, program.used)
 
     def _all_over_or_one_failed(self) -> bool:
         failed = any(p.over and (p.ended is None or p.ended.code != 0) for p in self._measured)

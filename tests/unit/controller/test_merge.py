@@ -57,6 +57,15 @@ def test_a_lone_trial_is_what_its_member_left() -> None:
     assert found["usage"] == [{"mono": 1.0, "host": "n1"}]
 
 
+def test_what_others_used_is_the_sum_over_hosts() -> None:
+    """The first member on each host says it, for all that are there."""
+    parts = [part("worker", n, host, steps(0, 2, 1.0)) for n, host in enumerate(["n1", "n1", "n2"])]
+    for said, index in ((1.5, 0), (2.0, 2)):
+        parts[index]["record"]["metrics"]["cpu_others"] = {"value": said, "unit": "s"}
+    found = merge.trial(parts, DECLARED[WORKLOAD])["record"]
+    assert found["metrics"]["cpu_others"] == {"value": 3.5, "unit": "s"}
+
+
 def test_the_figures_of_a_cluster_are_on_the_clock_of_the_chief() -> None:
     paths = {"worker 0": {"worker 1": 100.0}, "worker 1": {"worker 0": 80.0}}
     told = {"paths": paths, "bytes_per_step": 40.0}

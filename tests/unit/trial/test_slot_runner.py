@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from strata import members, runtimes
-from strata.host import exclusive, lease
+from strata.host import exclusive, lease, sampler
 from strata.host.counters import Counters
 from strata.runtimes.base import Ended, Spec, StartError
 from strata.trial import account, program
@@ -79,7 +79,15 @@ def quiet_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], list[str], list[Actor]]]:
+def usage() -> list[list[int]]:
+    """The number of samples in each outcome of each slot that was played."""
+    return []
+
+
+@pytest.fixture
+def play(
+    tmp_path: Path, usage: list[list[int]]
+) -> Callable[..., tuple[dict[str, Any], list[str], list[Actor]]]:
     def start(
         trials: list[dict[str, Any]], scripts: dict[str, dict[str, Any]], limit: float = 60
     ) -> tuple[dict[str, Any], list[str], list[Actor]]:
@@ -95,6 +103,7 @@ def play(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], list[str], list[
             return actors[-1]
 
         outcomes = trial.run(order, lambda: False, make)
+        usage.append([len(outcome["usage"]) for outcome in outcomes])
         assert list((tmp_path / "trials").iterdir()) == [], "every folder is removed"
         assert {line for line in log if line.startswith("remove")} == {
             f"remove {actor.spec.name}" for actor in actors
@@ -158,6 +167,25 @@ def test_a_neighbour_that_does_not_end_is_removed_and_said(play: Any) -> None:
     found, log, _ = play(PAIR, {"m": {"until": 0.02}, "b": {"deaf": True}})
     assert found["m/worker0"]["status"] == "ok"
     assert found["b/worker0"]["reason"]["cause"] == "timeout" and "remove b" in log
+
+
+def test_what_was_sampled_is_told_once_for_each_trial(
+    play: Any, usage: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "INTERVAL", 0.01)
+    scripts = {name: {"until": 0.2} for name in ("m-worker0", "m-worker1", "m-server0")}
+    found, _, _ = play([one("measured", "m", **RING), one("background", "b")], {**scripts, "b": {}})
+    background, first, *rest = usage[0]
+    assert background > 0 and first > 0 and rest == [0, 0]
+    who = {"cpu_beside", "cpu_strata", "cpu_others"}
+    told = {name for name, record in found.items() if who <= set(record["metrics"])}
+    assert told == {"b/worker0", "m/worker0"}
+
+
+def test_of_a_slot_in_which_nothing_was_measured_nothing_is_said(play: Any) -> None:
+    found, _, _ = play(PAIR, {"m": {"refuses": "no"}, "b": {}})
+    assert "cpu_others" not in found["b/worker0"]["metrics"]
+    assert "cpu_others" not in found["m/worker0"]["metrics"]
 
 
 RING = {"distribution": "ps_sync", "workers": 2, "servers": 1, "placement": "packed"}
