@@ -17,12 +17,11 @@ from typing import Any
 
 import docker
 import pytest
-from strata import members
 from strata.host import cgroup, processes
 from strata.trial import account
 from strata.trial import slot as trial
 
-from tests.conftest import REPO, STATE
+from tests.conftest import REPO, STATE, lone
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 RUNTIMES = ("native", "docker")
@@ -50,7 +49,7 @@ def order(image: dict[str, str], tmp_path: Path) -> Callable[..., trial.Order]:
         }
         asked = {
             **{"trial": f"abc-{runtime}", "cell": "abc", "repetition": 1, "role": "measured"},
-            **{"levels": cell, "members": members.roster(1, 0, ["localhost"])},
+            **{"levels": cell, "members": lone("localhost")},
         }
         slot = {"run": "t", "slot": "s0001", "hosts": ["localhost"], "trials": [asked]}
         return trial.Order(slot, "localhost", image, {}, {}, limit, tmp_path / "state")

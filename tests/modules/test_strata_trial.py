@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from strata import members
+from strata.cell import Cell
 from strata.host import lease
 
-from tests.conftest import REPO
+from controller import topology
+from tests.conftest import REPO, lone
 
 from .conftest import RunModule
 
@@ -40,7 +41,7 @@ def asked(tmp_path: Path, holder: dict[str, Any]) -> dict[str, Any]:
     }
     trial = {
         **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured", "levels": levels},
-        "members": members.roster(1, 0, ["localhost"]),
+        "members": lone("localhost"),
     }
     return {
         "slot": {"run": "r", "slot": "s0001", "hosts": ["localhost"], "trials": [trial]},
@@ -131,8 +132,9 @@ def test_the_key_of_a_trial_is_in_no_result(
     code.mkdir()
     (code / "__main__.py").write_text(TELLTALE)
     trial = asked["slot"]["trials"][0]
-    trial["members"] = members.roster(2, 0, ["localhost"])
     trial["levels"] |= {"distribution": "ring", "workers": 2, "placement": "packed"}
+    trial["levels"]["workload"] = "mnist_dnn"
+    trial["members"] = topology.roster(Cell.of(trial["levels"]), ["localhost"])
     if broken:
         del asked["slot"]["hosts"]
     asked |= {"key": KEY, "addresses": {"localhost": "127.0.0.1"}}

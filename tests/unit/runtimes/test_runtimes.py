@@ -17,6 +17,7 @@ import pytest
 from docker.errors import APIError, ImageNotFound
 from requests.exceptions import ConnectionError as Refusal
 from strata import runtimes
+from strata.cell import Resources
 from strata.errors import Refused
 from strata.host import cgroup, processes
 from strata.host.counters import Counters
@@ -48,7 +49,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Native]]:
         (spool / name).mkdir(parents=True)
     made: list[Native] = []
 
-    def begin(do: str, **more: Any) -> Native:
+    def begin(do: str, **given: Any) -> Native:
         (spool / "in/config.json").write_text(json.dumps({"do": do}))
         image = {"kind": "venv", "digest": "d", "rootfs": str(venv)}
         environment = {**base.ENVIRONMENT, "PATH": os.environ["PATH"]}
@@ -60,7 +61,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Native]]:
             image,
             account=os.geteuid(),
             environment=environment,
-            **more,
+            resources=Resources(**given),
         )
         made.append(Native(spec))
         made[-1].prepare()
@@ -263,7 +264,8 @@ def begun(tmp_path: Path, **more: Any) -> containers.Docker:
 
 
 def test_a_container_gets_the_least_it_needs(engine: Engine, tmp_path: Path) -> None:
-    begun(tmp_path, cpus="0-1", memory=2**30, numa=1, data=Path("/d"), gpus=["0"])
+    given = Resources(cpus="0-1", memory=2**30, numa=1, gpus=["0"])
+    begun(tmp_path, data=Path("/d"), resources=given)
     given = engine.created
     assert given["cap_drop"] == ["ALL"]
     assert given["security_opt"] == ["no-new-privileges"]
@@ -290,8 +292,7 @@ def test_the_status_of_a_container(engine: Engine, tmp_path: Path, status: int, 
     runtime = begun(tmp_path)
     ended = runtime.wait(5)
     assert ended is not None and ended.code == code
-    cell = {"memory": None}
-    why = program.why_failed(ended, cell)
+    why = program.why_failed(ended, Resources())
     assert (why is None) == (code == 0)
 
 
@@ -336,7 +337,7 @@ def test_the_kernel_tells_of_death_for_want_of_memory_and_not_the_engine(
 
 def test_death_for_want_of_memory_says_whose() -> None:
     ended = Ended(-9, memory=True)
-    limited, free = (program.why_failed(ended, {"memory": size}) for size in (2**30, None))
+    limited, free = (program.why_failed(ended, Resources(memory=size)) for size in (2**30, None))
     assert limited == ("memory", "it needed more than its memory limit of 1073741824 bytes")
     assert free == ("memory", "the kernel killed it because the host had no memory left")
 
