@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from strata.host import lease
 
 from controller import topology
 from tests.conftest import REPO, lone
+from tests.data import pairs
 
 from .conftest import RunModule
 
@@ -115,6 +117,27 @@ def test_a_failed_trial_is_a_result_of_the_module(
     assert not found["failed"] and found["changed"]
     record = found["outcomes"][0]["record"]
     assert (record["status"], record["reason"]["cause"]) == ("failed", "exit")
+
+
+def test_a_client_and_a_server_of_one_trial_meet_and_write_to_scratch(
+    run_module: RunModule,
+    asked: dict[str, Any],
+    holder: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs.register(monkeypatch)
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    code = Path(asked["image"]["rootfs"]) / "strata/workloads"
+    code.unlink()
+    shutil.copytree(REPO / "workloads", code)
+    shutil.copy(pairs.FILE, code)
+    asked |= {"slot": pairs.slot(tmp_path, "native", "host"), "key": KEY}
+    asked["addresses"] = {"localhost": "127.0.0.1"}
+    found = run_module("strata_trial", asked, alone=True)
+    assert not found["failed"], found
+    pairs.check(found["outcomes"], asked["slot"])
+    assert list((Path(asked["state_dir"]) / "trials").iterdir()) == []
 
 
 # In place of the workload: it tells all that it was given.

@@ -21,6 +21,7 @@ from strata.cell import Resources
 from strata.errors import Refused
 from strata.host import cgroup, processes
 from strata.host.counters import Counters
+from strata.members import Port
 from strata.runtimes import base, native
 from strata.runtimes.base import Ended, RuntimeLostError, Spec, StartError
 from strata.runtimes.docker import container as containers
@@ -282,6 +283,15 @@ def test_a_container_gets_the_least_it_needs(engine: Engine, tmp_path: Path) -> 
     assert given["log_config"]["Type"] == "json-file"
     assert given["command"][-4:] == ["--config", "/in/config.json", "--out", "/out"]
     assert not {"privileged", "cap_add", "pid_mode", "auto_remove"} & set(given)
+
+
+def test_a_member_is_reached_at_its_ports_and_has_its_scratch_space(
+    engine: Engine, tmp_path: Path
+) -> None:
+    begun(tmp_path, ports=[Port("control", "tcp", 29400), Port("data", "udp", 29401)], scratch=True)
+    assert engine.created["ports"] == {"29400/tcp": 29400, "29401/udp": 29401}
+    scratch = engine.created["volumes"][f"{tmp_path}/scratch"]
+    assert scratch == {"bind": base.SCRATCH, "mode": "rw"}
 
 
 @pytest.mark.parametrize(
