@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from strata import members
+from strata.cell import Cell
 from strata.host import lease
 
+from controller import topology
 from tests.burner import Burner
-from tests.conftest import REPO
+from tests.conftest import REPO, lone
+from tests.data import pairs
 
 from .conftest import RunModule
 
@@ -41,7 +44,7 @@ def asked(tmp_path: Path, holder: dict[str, Any]) -> dict[str, Any]:
     }
     trial = {
         **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured", "levels": levels},
-        "members": members.roster(1, 0, ["localhost"]),
+        "members": lone("localhost"),
     }
     return {
         "slot": {"run": "r", "slot": "s0001", "hosts": ["localhost"], "trials": [trial]},
@@ -165,6 +168,27 @@ def test_a_failed_trial_is_a_result_of_the_module(
     assert (record["status"], record["reason"]["cause"]) == ("failed", "exit")
 
 
+def test_a_client_and_a_server_of_one_trial_meet_and_write_to_scratch(
+    run_module: RunModule,
+    asked: dict[str, Any],
+    holder: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs.register(monkeypatch)
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    code = Path(asked["image"]["rootfs"]) / "strata/workloads"
+    code.unlink()
+    shutil.copytree(REPO / "workloads", code)
+    shutil.copy(pairs.FILE, code)
+    asked |= {"slot": pairs.slot(tmp_path, "native", "host"), "key": KEY}
+    asked["addresses"] = {"localhost": "127.0.0.1"}
+    found = run_module("strata_trial", asked, alone=True)
+    assert not found["failed"], found
+    pairs.check(found["outcomes"], asked["slot"])
+    assert list((Path(asked["state_dir"]) / "trials").iterdir()) == []
+
+
 # In place of the workload: it tells all that it was given.
 TELLTALE = "import pathlib, sys; print(pathlib.Path(sys.argv[3]).read_text()); sys.exit(7)"
 KEY = "5ec2e7" * 10
@@ -180,8 +204,9 @@ def test_the_key_of_a_trial_is_in_no_result(
     code.mkdir()
     (code / "__main__.py").write_text(TELLTALE)
     trial = asked["slot"]["trials"][0]
-    trial["members"] = members.roster(2, 0, ["localhost"])
     trial["levels"] |= {"distribution": "ring", "workers": 2, "placement": "packed"}
+    trial["levels"]["workload"] = "mnist_dnn"
+    trial["members"] = topology.roster(Cell.of(trial["levels"]), ["localhost"])
     if broken:
         del asked["slot"]["hosts"]
     asked |= {"key": KEY, "addresses": {"localhost": "127.0.0.1"}}

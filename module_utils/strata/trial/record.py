@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -10,6 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from ..cell import Platform
 from ..host.counters import Counters
 from ..host.sampler import Sample, spent
 
@@ -54,6 +56,11 @@ METRICS: tuple[dict[str, Any], ...] = (
         **{"combine": "total"},
     },
 )
+# What is measured beside that where a trial has space to write to.
+SCRATCH: dict[str, Any] = {
+    **{"name": "scratch", "label": "Scratch space at the end", "unit": "bytes"},
+    **{"combine": "total"},
+}
 # A share of the CPU time of the trial that a hypervisor may take before the trial is doubted.
 STEAL_SHARE = 0.02
 # A share of the CPU time of the host that processes may use that are neither the trial's, nor run
@@ -63,6 +70,7 @@ OTHERS_SHARE = 0.05
 # CPU seconds of others that are no doubt even in the shortest trial: a runtime's engine takes some
 # hundredths to see to the end of its programs, and the kernel counts in hundredths on each CPU.
 OTHERS_LEAST_S = 0.2
+BLOCK = 512  # bytes, of which `st_blocks` counts, whatever the file system's own are
 OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload
 # What every step has beside its phase, each a number.
 STEP_NUMBERS = ("mono", "items", "duration_s", "input_s", "compute_s")
@@ -73,12 +81,11 @@ ORDERED = ("run", "slot", "trial", "cell", "repetition", "role", "levels", "host
 def base(order: dict[str, Any], image: dict[str, str], dataset: dict[str, Any]) -> dict[str, Any]:
     """A record before anything ran."""
     levels = order["levels"]
-    platform = "/".join(str(levels[part]) for part in ("substrate", "runtime", "network"))
     data = {key: dataset.get(key) for key in DATASET} if dataset else None
     return {
         "schema": SCHEMA,
         **{key: order[key] for key in ORDERED},
-        "platform": platform,
+        "platform": str(Platform.of(levels)),
         "status": "failed",
         "reason": None,
         "image": {"kind": image["kind"], "digest": image["digest"]},
@@ -262,6 +269,16 @@ def metrics(
     units = {metric["name"]: metric["unit"] for metric in METRICS}
     host = {k: {"value": v, "unit": units[k]} for k, v in measured.items() if v is not None}
     return {**result.get("scalars", {}), **host}
+
+
+def space(folder: Path) -> dict[str, Any]:
+    """What the files below a folder take of the disk, as a metric. They may be going meanwhile."""
+    size = 0
+    for where, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            with contextlib.suppress(OSError):
+                size += os.lstat(Path(where, name)).st_blocks * BLOCK
+    return {"value": size, "unit": SCRATCH["unit"]}
 
 
 def flags(before: Sample, after: Sample, others: float | None, cores: int) -> list[dict[str, str]]:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,54 +18,14 @@ from ..host import exclusive, fingerprint, lease, owned, processes
 from ..host.sampler import Sampler
 from ..runtimes.base import Runtime, Spec, StartError
 from . import account, record, termination
-from .program import TICK, Given, Program
+from .order import Order
+from .program import TICK, Program
 
 STACK_SECONDS = 1.0
 # How long the others of a trial have to end by themselves once one of them has failed.
 PEER_SECONDS = 10.0
 # How long a background job has to finish its step and write its result.
 BACKGROUND_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class Order:
-    """What the controller asks of this host."""
-
-    slot: dict[str, Any]  # run, slot, hosts, trials
-    host: str
-    image: dict[str, str]
-    dataset: dict[str, Any]
-    reference: dict[str, Any]
-    time_limit: float
-    state_dir: Path
-    addresses: dict[str, str] = field(default_factory=dict)
-    key: str = field(default="", repr=False)
-
-    def programs(self) -> list[Program]:
-        """The programs of all trials on this host, background jobs first. Raises Refused.
-
-        Each trial has an account of its own.
-        """
-        slot = self.slot
-        given = Given(
-            run=slot["run"],
-            slot=slot["slot"],
-            hosts=slot["hosts"],
-            host=self.host,
-            image=self.image,
-            dataset=self.dataset,
-            state_dir=self.state_dir,
-            addresses=self.addresses,
-            key=self.key,
-        )
-        taken = set[int]()
-        found = [
-            Program(given, trial, here, number)
-            for trial in slot["trials"]
-            for number in [account.own(taken)]
-            for here in members.programs(self.host, trial)
-        ]
-        return sorted(found, key=lambda program: program.measured)
 
 
 class LostController(Exception):  # noqa: N818 - what happened, not a fault of this program
@@ -92,8 +51,8 @@ def run(
             flags.append({"name": "leftovers", "detail": ", ".join(stale)})
         drift = fingerprint.drift(order.reference) if order.reference else []
         flags += exclusive.settle()
-        programs = order.programs()
-        runner = SlotRunner(programs, order.time_limit, lambda: signals.to_end() or gone())
+        programs = _programs(order)
+        runner = SlotRunner(programs, order.time_limit_s, lambda: signals.to_end() or gone())
         try:
             runner.play(make)
             outcomes = [outcome for program in programs for outcome in program.outcomes()]
@@ -105,6 +64,21 @@ def run(
             outcome["record"]["flags"] = flags + outcome["record"]["flags"]
             outcome["record"]["drift"] = drift
         return outcomes
+
+
+def _programs(order: Order) -> list[Program]:
+    """The programs of all trials on this host, background jobs first. Raises Refused.
+
+    Each trial has an account of its own.
+    """
+    taken = set[int]()
+    found = [
+        Program(order, trial, here, number)
+        for trial in order.slot["trials"]
+        for number in [account.own(taken)]
+        for here in members.programs(order.host, trial)
+    ]
+    return sorted(found, key=lambda program: program.measured)
 
 
 def _tell_usage(programs: list[Program], outcomes: list[dict[str, Any]], sampler: Sampler) -> None:

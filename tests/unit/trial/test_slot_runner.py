@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import members, runtimes
+from strata import runtimes
+from strata.cell import Cell
 from strata.host import exclusive, lease, sampler
 from strata.host.counters import Counters
+from strata.members import Port
 from strata.runtimes.base import Ended, Spec, StartError
 from strata.trial import account, program
 from strata.trial import slot as trial
 from test_trial import LEVELS, result, step
+
+from controller import topology
 
 
 class Actor:
@@ -121,7 +125,7 @@ def name(record: dict[str, Any]) -> str:
 
 def one(role: str, name: str, **levels: Any) -> dict[str, Any]:
     chosen = {**LEVELS, "cpus": None, **levels}
-    roster = members.roster(chosen["workers"], chosen["servers"], ["n1"])
+    roster = topology.roster(Cell.of(chosen), ["n1"])
     rest = {"cell": "c", "repetition": 1, "role": role, "levels": chosen, "members": roster}
     return {"trial": name, **rest}
 
@@ -188,7 +192,13 @@ def test_of_a_slot_in_which_nothing_was_measured_nothing_is_said(play: Any) -> N
     assert "cpu_others" not in found["m/worker0"]["metrics"]
 
 
-RING = {"distribution": "ps_sync", "workers": 2, "servers": 1, "placement": "packed"}
+RING = {
+    "workload": "mnist_dnn",
+    "distribution": "ps_sync",
+    "workers": 2,
+    "servers": 1,
+    "placement": "packed",
+}
 
 
 def test_all_peers_are_prepared_before_any_is_launched(play: Any) -> None:
@@ -199,8 +209,11 @@ def test_all_peers_are_prepared_before_any_is_launched(play: Any) -> None:
     told = actors[1].config["cluster"]
     assert told["workers"] == ["10.0.0.1:29400", "10.0.0.1:29401"]
     assert (told["key"], told["listen"], told["role"]) == ("secret", 29401, "worker")
-    modes = {actor.spec.name: actor.spec.port for actor in actors}
-    assert modes == {"m-worker0": 29400, "m-worker1": 29401, "m-server0": 29402}
+    ports = {actor.spec.name: actor.spec.ports for actor in actors}
+    assert ports == {
+        f"m-{name}": [Port("peers", "tcp", number)]
+        for name, number in (("worker0", 29400), ("worker1", 29401), ("server0", 29402))
+    }
 
 
 def test_when_one_fails_its_peers_are_freed(play: Any) -> None:
@@ -226,7 +239,7 @@ def test_one_program_for_all_has_a_pin_for_each(play: Any, monkeypatch: pytest.M
     found, _, actors = play([one("measured", "m", **{**RING, "placement": "together"})], {})
     (actor,) = actors
     assert [item["affinity"] for item in actor.config["together"]] == ["0,3", "1", "2"]
-    assert actor.spec.port is None and "cluster" not in actor.config
+    assert actor.spec.ports == [] and "cluster" not in actor.config
     assert len(found) == 3
     # The members' own folders are missing here, and each says so.
     assert {record["reason"]["cause"] for record in found.values()} == {"output"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import members, runtimes
+from strata import runtimes
 from strata.errors import Refused
 from strata.host import exclusive, lease
 from strata.host.counters import Counters, Totals
@@ -21,6 +21,8 @@ from strata.host.sampler import Sample
 from strata.runtimes.base import Ended, RuntimeLostError, Spec, StartError
 from strata.trial import record
 from strata.trial import slot as trial
+
+from tests.conftest import lone
 
 LEVELS = {
     **{"substrate": "vm", "runtime": "fake", "network": "host", "label": "", "workload": "spin"},
@@ -104,7 +106,7 @@ def run(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], Fake | None]]:
         asked = {
             **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured"},
             **{"levels": LEVELS | script.get("levels", {})},
-            **{"members": members.roster(1, 0, ["here"])},
+            **{"members": lone("here")},
         }
         slot = {"run": "r", "slot": "s0001", "hosts": ["here"], "trials": [asked]}
         image = {"kind": "rootfs", "digest": "d", "rootfs": "/x", "docker": "y"}
