@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+# Half a second to import: each task is a fork of the process that loads this file, and has it then.
+import pyarrow.parquet  # noqa: F401
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from strata import units

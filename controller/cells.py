@@ -5,44 +5,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, replace
 from typing import Any
 
 from strata import networks
+from strata.cell import PLATFORM, Cell, Level, Levels, Platform, Resources, Scenario
 from strata.errors import Refused
-from strata.identity import digest, short
-from strata.members import FIRST_PORT, LAST_PORT, MOST_MEMBERS
+from strata.identity import digest
+from strata.members import FIRST_PORT, LAST_PORT, MOST_PORTS
 
+from . import topology
 from .experiment import Experiment, options_of, resolve_options
-from .levels import PLATFORM, RESOURCES, SCENARIO, Level, Levels
 
 # What is compared with a factor without being named: a runtime has its own network, a
 # distribution a number of members and a place for them. The analysis has it so, too.
 IMPLIED = {"runtime": ("network",), "distribution": ("workers", "servers", "placement")}
 # A grid of a paper has a few hundred. More of them is a slip, and would take minutes to lay out.
 MOST_COMBINATIONS = 10_000
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One combination: all resolved levels, and those of its background job where it has one."""
-
-    levels: Levels
-    job: Levels | None = None
-
-    @cached_property
-    def name(self) -> str:
-        return short(self.levels if self.job is None else [self.levels, self.job])
-
-    @property
-    def members(self) -> int:
-        return int(str(self.levels["workers"])) + int(str(self.levels["servers"]))
-
-    @property
-    def hosts(self) -> int:
-        """How many hosts it needs."""
-        return int(str(self.levels["workers"])) if self.levels["placement"] == "spread" else 1
 
 
 def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
@@ -53,10 +32,13 @@ def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
     for combination in itertools.product(*stated.values()):
         chosen = {**experiment.options, **dict(zip(stated, combination, strict=True))}
         chosen.setdefault("network", networks.of(str(chosen["runtime"]))[0])
-        chosen = {**chosen, **_scenario(chosen)}
-        if _fits(chosen) and not _excluded(chosen, experiment):
-            cell = _resolve(experiment.workload, chosen)
-            found.setdefault(digest(cell), Cell(cell, _background(experiment, cell)))
+        asked = topology.scenario(experiment.workload, chosen)
+        chosen |= asdict(asked)
+        if _fits(experiment.workload, Platform.of(chosen), asked) and not _excluded(
+            chosen, experiment
+        ):
+            cell = _resolve(experiment.workload, chosen, asked)
+            found.setdefault(cell.name, replace(cell, job=_background(experiment, cell)))
     return list(found.values())
 
 
@@ -81,66 +63,49 @@ def _check_combinations(stated: dict[str, list[Level]]) -> None:
         )
 
 
-def _scenario(chosen: Levels) -> Levels:
-    """How many take part and where, with one spelling for one meaning.
-
-    A lone trial has no servers and no placement, and a ring no servers, whatever is stated.
-    """
-    distribution = chosen.get("distribution") or "none"
-    alone, served = distribution == "none", str(distribution).startswith("ps_")
-    return {
-        "distribution": distribution,
-        "workers": chosen.get("workers") or 1,
-        "servers": (chosen.get("servers") or 1) if served else 0,
-        "placement": "spread" if alone else chosen.get("placement") or "spread",
-        "beside": chosen.get("beside"),
-    }
-
-
-def _fits(chosen: Levels) -> bool:
-    """Whether the levels can go together at all."""
-    alone = chosen["distribution"] == "none"
+def _fits(workload: str, platform: Platform, asked: Scenario) -> bool:
+    """Whether a platform and a scenario can go together at all."""
+    shape = topology.of(workload, asked.distribution)
     return (
-        chosen["network"] in networks.of(str(chosen["runtime"]))
-        and (chosen["workers"] == 1 or not alone)
-        and (networks.get(str(chosen["network"])).peers != "none" or alone)
+        platform.network in networks.of(platform.runtime)
+        and topology.allows(shape, asked)
+        and (networks.get(platform.network).peers != "none" or not shape.several)
         # A background job is on one host, and so is what runs beside it.
-        and (chosen["beside"] is None or alone or chosen["placement"] != "spread")
+        and (asked.beside is None or not shape.several or asked.placement != "spread")
     )
 
 
-def _resolve(workload: str, chosen: Levels) -> Levels:
-    """All levels of a cell: what it is placed on, its resources, every option."""
-    found: Levels = {
-        **{name: chosen[name] for name in PLATFORM},
-        "label": chosen.get("label", ""),
-        "workload": workload,
-        **{name: chosen.get(name) for name in RESOURCES},
-        **{name: chosen[name] for name in SCENARIO},
-        **resolve_options(workload, options_of(chosen)),
-    }
-    members = int(str(found["workers"])) + int(str(found["servers"]))
-    if members > MOST_MEMBERS:
+def _resolve(workload: str, chosen: Levels, asked: Scenario) -> Cell:
+    """The cell with all of its levels. Raises Refused."""
+    cell = Cell(
+        platform=Platform.of(chosen),
+        workload=workload,
+        label=str(chosen.get("label", "")),
+        resources=Resources.of({name: chosen.get(name) for name in Resources.names()}),
+        scenario=asked,
+        options=resolve_options(workload, options_of(chosen)),
+    )
+    if topology.ports(cell) > MOST_PORTS:
         raise Refused(
-            f"each member of a trial has a port, from {FIRST_PORT} to {LAST_PORT}",
+            f"each member of a trial has its ports, from {FIRST_PORT} to {LAST_PORT}",
             example="workers: [1, 2], servers: [1]",
-            given=f"workers: {found['workers']}, servers: {found['servers']}",
+            given=f"workers: {asked.workers}, servers: {asked.servers}",
         )
-    return found
+    return cell
 
 
-def _background(experiment: Experiment, beside: Levels) -> Levels | None:
-    """The levels of a background job: on the platform of the trial that it runs beside."""
-    if beside["beside"] is None:
+def _background(experiment: Experiment, beside: Cell) -> Cell | None:
+    """A background job: on the platform and the GPUs of the trial that it runs beside."""
+    if beside.scenario.beside is None:
         return None
-    job = experiment.backgrounds[str(beside["beside"])]
+    job = experiment.backgrounds[beside.scenario.beside]
     chosen: Levels = {
-        **{name: beside[name] for name in PLATFORM},
+        **asdict(beside.platform),
         **job.options,
         **job.resources,
-        "gpus": beside["gpus"],
+        "gpus": beside.resources.gpus,
     }
-    return _resolve(job.workload, {**chosen, **_scenario({})})
+    return _resolve(job.workload, chosen, Scenario())
 
 
 def _excluded(chosen: Levels, experiment: Experiment) -> bool:

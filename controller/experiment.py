@@ -12,14 +12,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from strata import units
+from strata.cell import PLATFORM, Level, Levels
 from strata.errors import Refused, nearest
 from strata.identity import digest
 
 import workloads
+from workloads._declare import DeclarationError
 
 from . import levels, strict_yaml
 from .blocks import VISITS
-from .levels import FACTORS, PLATFORM, Level, Levels
+from .levels import FACTORS
 
 __all__ = ["PLATFORM", "Experiment", "Level", "Levels", "load", "resolve_options"]
 
@@ -128,17 +130,8 @@ def options_of(chosen: Levels) -> Levels:
 
 
 def option_names(workload: str) -> list[str]:
-    """The options of `workload`. Raises Refused at one that is called as a factor of Strata is."""
-    names = [field.name for field in dataclasses.fields(workloads.options(workload))]
-    for name in names:
-        if name in (*FACTORS, "workload"):
-            raise Refused(
-                f"an option of a workload has a name that no factor of every workload has: "
-                f"{', '.join(FACTORS)}",
-                given=f"{name} of {workload}",
-                then=f"rename the option in workloads/{workload}",
-            )
-    return names
+    """The options of `workload`."""
+    return [field.name for field in dataclasses.fields(workloads.options(workload))]
 
 
 def load(path: Path, slice_name: str = "") -> Experiment:
@@ -152,9 +145,8 @@ def load(path: Path, slice_name: str = "") -> Experiment:
 
 def resolve_options(workload: str, chosen: Levels) -> Levels:
     """All options of `workload` with `chosen` over the defaults. Raises Refused."""
-    option_names(workload)
     try:
-        options = workloads.options(workload).parse(chosen)
+        options = _declared(workload).Options.parse(chosen)
     except ValueError as error:
         raise Refused(f"option of {workload}: {error}") from error
     return dataclasses.asdict(options)
@@ -238,7 +230,7 @@ def _check(experiment: Experiment) -> None:
     _check_names(experiment)
     _check_backgrounds(experiment)
     _check_baseline(canonical(experiment))
-    _check_distributed(experiment)
+    _check_topology(canonical(experiment))
     _check_dataset(experiment)
     units.seconds(experiment.time_limit)
     units.seconds(experiment.time_budget)
@@ -310,6 +302,19 @@ def _check_workload(name: str, whose: str = "") -> None:
             given=name,
             then=nearest(name, list(workloads.NAMES)),
         )
+    _declared(name)
+
+
+def _declared(name: str) -> workloads.Workload:
+    """What a workload declares. Raises Refused where that cannot be used."""
+    try:
+        return workloads.workload(name)
+    except DeclarationError as error:
+        raise Refused(
+            "a workload declares all that workloads/__init__.py lists, without contradiction",
+            given=str(error),
+            then=f"put it right in workloads/{name}",
+        ) from error
 
 
 def _check_names(experiment: Experiment) -> None:
@@ -354,6 +359,12 @@ def _check_backgrounds(experiment: Experiment) -> None:
     """They are sound, and those that `beside` names are declared."""
     for job in experiment.backgrounds.values():
         _check_workload(job.workload, " of a background")
+        if not workloads.workload(job.workload).TOPOLOGY.alone:
+            raise Refused(
+                "a background job has one member",
+                example="backgrounds: {neighbour: {workload: tf_image_classification}}",
+                given=f"{job.workload}: {workloads.workload(job.workload).TOPOLOGY.name}",
+            )
         resolve_options(job.workload, job.options)
     names = list(experiment.backgrounds)
     for level in _stated_levels(experiment, "beside"):
@@ -366,16 +377,36 @@ def _check_backgrounds(experiment: Experiment) -> None:
             )
 
 
-def _check_distributed(experiment: Experiment) -> None:
-    """Only a workload that can is distributed."""
-    wanted = [level for level in _stated_levels(experiment, "distribution") if level != "none"]
-    if wanted and not workloads.workload(experiment.workload).TOPOLOGY.distributed:
-        able = [n for n in workloads.NAMES if workloads.workload(n).TOPOLOGY.distributed]
+def _check_topology(experiment: Experiment) -> None:
+    """What is stated of the members is what the workload's topology can have."""
+    topology = workloads.workload(experiment.workload).TOPOLOGY
+    if topology.shares:
+        return
+    able = [n for n in workloads.NAMES if workloads.workload(n).TOPOLOGY.shares]
+    for level in _stated_levels(experiment, "distribution"):
+        if level != "none":
+            raise Refused(
+                f"{experiment.workload} cannot be distributed",
+                example=f"workload: {able[0] if able else 'tf_image_classification'}",
+                given=f"distribution: {level}",
+            )
+    if not topology.several:
+        return
+    if "together" in _stated_levels(experiment, "placement"):
         raise Refused(
-            f"{experiment.workload} cannot be distributed",
-            example=f"workload: {able[0] if able else 'tf_image_classification'}",
-            given=f"distribution: {wanted[0]}",
+            f"{experiment.workload} has a program for each member",
+            example="placement: [spread, packed]",
+            given="placement: together",
         )
+    for name, role in zip(("workers", "servers"), topology.roles, strict=False):
+        for level in _stated_levels(experiment, name):
+            if not role.least <= int(level) <= (role.most or int(level)):  # type: ignore[arg-type]
+                raise Refused(
+                    f"{experiment.workload} has at least {role.least} and at most "
+                    f"{role.most or 'any number'} as {role.name}",
+                    example=f"{name}: {role.least}",
+                    given=f"{name}: {level}",
+                )
 
 
 def _check_dataset(experiment: Experiment) -> None:

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from strata import runtimes, units
+from strata.cell import Level, Resources
 from strata.errors import Refused, nearest
-from strata.members import DISTRIBUTIONS, MOST_MEMBERS, PLACEMENTS
+from strata.members import DISTRIBUTIONS, MOST_PORTS, PLACEMENTS
 from strata.networks import NETWORKS
-
-Level = str | int | float | bool | list[str] | None
-Levels = dict[str, Level]
-
-PLATFORM = ("substrate", "runtime", "network")
-RESOURCES = ("cpus", "memory", "numa", "gpus", "quota")
-# How many take part, where they are, and what runs beside them.
-SCENARIO = ("distribution", "workers", "servers", "placement", "beside")
 
 SUBSTRATES = ("bare_metal", "vm")
 MOST_CPUS = 8192  # CONFIG_NR_CPUS of the largest kernels
@@ -90,8 +83,8 @@ def _text(level: Any) -> str:
 
 
 def _count(name: str) -> Factor:
-    rule = f"a whole number, more than 0 and at most {MOST_MEMBERS}: each has a port"
-    return Factor(name, rule, f"{name}: [1, 2]", lambda n: _number(n, int, 1, MOST_MEMBERS))
+    rule = f"a whole number, more than 0 and at most {MOST_PORTS}: each has a port"
+    return Factor(name, rule, f"{name}: [1, 2]", lambda n: _number(n, int, 1, MOST_PORTS))
 
 
 def cpu_set(text: str) -> frozenset[int]:
@@ -236,8 +229,8 @@ def read(name: str, level: Any, where: str = "") -> Level:
         raise Refused(rule, example=factor.example, given=given, then=then) from None
 
 
-def lacking(levels: Levels, host: Host) -> str:
+def lacking(given: Resources, host: Host) -> str:
     """What a host does not have of the resources that a cell is given, or ''."""
-    given = {name: levels[name] for name in RESOURCES if levels.get(name) is not None}
-    asked = ((FACTORS[name].lacks, level) for name, level in given.items())
+    stated = {name: level for name, level in asdict(given).items() if level is not None}
+    asked = ((FACTORS[name].lacks, level) for name, level in stated.items())
     return "; ".join(filter(None, (lacks(level, host) for lacks, level in asked if lacks)))

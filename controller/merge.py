@@ -20,9 +20,9 @@ Row = dict[str, Any]
 OVERLAP = 0.95
 # Reasons that follow from another member's.
 SECONDARY = ("peer", "controller_lost")
-# How a cluster's metric follows from its members', as `workloads._declare.Combine` says; those
-# that follow in another way are the chief's.
-OVER_WORKERS: dict[str, Callable[[list[float]], float]] = {
+# How a metric follows from those of the members of its role, as `workloads._declare.Combine` says;
+# those that follow in another way are those of the first of them.
+OVER_MEMBERS: dict[str, Callable[[list[float]], float]] = {
     "max": max,
     "mean": statistics.mean,
     "median": statistics.median,
@@ -52,7 +52,9 @@ def slot(
     """
     merged = {}
     for asked in trials:
+        places = [(member["role"], member["index"]) for member in asked["members"]]
         parts = [o for o in outcomes if o["record"]["trial"] == asked["trial"]]
+        parts.sort(key=lambda part: places.index(_who(part)))
         merged[asked["trial"]] = trial(parts, declared[asked["levels"]["workload"]])
     background = [t for t in trials if t["role"] == "background"]
     for asked in trials:
@@ -63,11 +65,11 @@ def slot(
 
 
 def trial(parts: list[Outcome], declared: dict[str, Any]) -> Outcome:
-    """The outcome of one trial from its members'. That of a lone member is the trial's own.
+    """The outcome of one trial from its members', the chief's first. That of a lone member is the
+    trial's own.
 
     `declared` is what run.json says of its workload.
     """
-    parts = sorted(parts, key=_rank)
     found = parts[0]["record"]
     members = [{**part["record"].pop("member"), **_about(part["record"])} for part in parts]
     offsets = [member["cluster"].get("clock_offset_s", 0.0) for member in members]
@@ -105,21 +107,25 @@ def metrics(
     rows: list[list[Row]],
     declared: dict[str, Any],
 ) -> dict[str, dict[str, Any]]:
-    """The cluster's metrics; `rows` are each member's steps on the chief's clock."""
-    pairs = [pair for pair in zip(members, rows, strict=True) if pair[0]["role"] == "worker"]
-    workers = [member for member, _ in pairs]
-    found = dict(workers[0]["metrics"])
+    """Those of the whole trial; `rows` are each member's steps on the chief's clock."""
+    chief = members[0]
+    found = dict(chief["metrics"])
     for metric in declared["metrics"]:
-        if metric["combine"] in OVER_WORKERS:
-            _put(found, metric["name"], OVER_WORKERS[metric["combine"]], workers)
-        if metric["combine"] == "total":
+        role = metric["role"] or chief["role"]
+        those = [member for member in members if member["role"] == role]
+        if metric["combine"] in OVER_MEMBERS:
+            _put(found, metric["name"], OVER_MEMBERS[metric["combine"]], those)
+        elif metric["combine"] == "total":
             _put(found, metric["name"], sum, members)
-    steps = [[row for row in own if row["phase"] == "measured"] for _, own in pairs]
+        elif metric["role"]:
+            _put(found, metric["name"], lambda values: values[0], those)
+    working = [own for m, own in zip(members, rows, strict=True) if m["role"] == chief["role"]]
+    steps = [[row for row in own if row["phase"] == "measured"] for own in working]
     if all(steps):
         _grow(found, declared, throughput(steps))
         units = {metric["name"]: metric["unit"] for metric in declared["metrics"]}
         values = {**_pace(steps), **_limit(record["levels"], members, steps)}
-        found |= {name: {"value": v, "unit": units[name]} for name, v in values.items()}
+        found |= {k: {"value": v, "unit": units[k]} for k, v in values.items() if k in units}
     return found
 
 
@@ -280,9 +286,9 @@ def lost(base: dict[str, Any], member: dict[str, Any], why: str) -> Outcome:
     return {"record": document, "steps": "", "usage": [], "stdout": "", "stderr": ""}
 
 
-def _rank(part: Outcome) -> tuple[bool, int]:
+def _who(part: Outcome) -> tuple[str, int]:
     member = part["record"]["member"]
-    return member["role"] != "worker", member["index"]
+    return member["role"], member["index"]
 
 
 def _about(record: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,9 @@ def declared(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 def _declared(name: str) -> dict[str, Any]:
     workload = workloads.workload(name)
     metrics = [*workload.METRICS, *(Metric(**fields) for fields in record.METRICS)]
-    if workload.TOPOLOGY.distributed:
+    if workload.WRITABLE:
+        metrics.append(Metric(**record.SCRATCH))
+    if workload.TOPOLOGY.shares:
         metrics += merge.metrics_of_clusters(str(workload.ITEMS))
     check_names(name, metrics)
     return {

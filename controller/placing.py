@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+from strata.cell import Cell, Levels
 from strata.errors import Refused
 
 from . import cells as design
-from .cells import Cell
-from .levels import Levels, lacking
+from . import topology
+from .levels import lacking
 
 
 @dataclass(frozen=True)
@@ -38,26 +39,32 @@ Pools = dict[str, list[Host]]  # a cell's name -> the hosts that it runs on in t
 
 def why_not(cell: Cell, hosts: list[Host]) -> str:
     """Why no hosts can run this cell, or ''. Raises Refused where none has its resources."""
-    levels = cell.levels
-    runtime = str(levels["runtime"])
-    candidates = _candidates(levels, hosts)
+    runtime = cell.platform.runtime
+    candidates = _candidates(cell, hosts)
     if not candidates:
-        return f"no {levels['substrate']} host is in the group {runtime}"
+        return f"no {cell.platform.substrate} host is in the group {runtime}"
     able = [host for host in candidates if runtime not in host.missing]
     if not able:
         return candidates[0].missing[runtime]
     usable = _with_resources(cell, able)
-    if len(usable) < cell.hosts:
-        need = f"{cell.hosts} such hosts are needed, one for each worker"
+    needed = topology.hosts(cell)
+    if len(usable) < needed:
+        need = f"{needed} such hosts are needed, one for each {_who(cell)}"
         return f"{need}, and there are {len(usable)}"
     return ""
 
 
-def _candidates(levels: Levels, hosts: list[Host]) -> list[Host]:
+def _who(cell: Cell) -> str:
+    """Of whom there is one on each host of a trial that is spread."""
+    shape = topology.of(cell.workload, cell.scenario.distribution)
+    return shape.roles[0].name if shape.hosts is None else "member"
+
+
+def _candidates(cell: Cell, hosts: list[Host]) -> list[Host]:
     return [
         host
         for host in hosts
-        if host.substrate == levels["substrate"] and levels["runtime"] in host.runtimes
+        if host.substrate == cell.platform.substrate and cell.platform.runtime in host.runtimes
     ]
 
 
@@ -75,16 +82,12 @@ def _with_resources(cell: Cell, hosts: list[Host]) -> list[Host]:
 
 
 def _lacks(cell: Cell, host: Host) -> str:
-    return lacking(cell.levels, host) or (lacking(cell.job, host) if cell.job else "")
+    return lacking(cell.resources, host) or (_lacks(cell.job, host) if cell.job else "")
 
 
 def usable(cell: Cell, hosts: list[Host]) -> list[Host]:
     """The hosts that can run the cell, in the order of the inventory."""
-    able = [
-        host
-        for host in _candidates(cell.levels, hosts)
-        if str(cell.levels["runtime"]) not in host.missing
-    ]
+    able = [host for host in _candidates(cell, hosts) if cell.platform.runtime not in host.missing]
     return _with_resources(cell, able)
 
 
@@ -103,12 +106,12 @@ def pools(cells: list[Cell], baseline: Levels, hosts: list[Host]) -> Pools:
             groups[group(cell)].append(cell)
         for peers in groups.values():
             names = set.intersection(*({host.name for host in own[c.name]} for c in peers))
-            if len(names) >= max(cell.hosts for cell in peers):
+            if len(names) >= max(map(topology.hosts, peers)):
                 common = [host for host in hosts if host.name in names]
                 found.update({cell.name: common for cell in peers})
 
-    share(lambda cell: (cell.levels["substrate"], design.case(cell, baseline)))
-    share(lambda cell: str(cell.levels["substrate"]))
+    share(lambda cell: (cell.platform.substrate, design.case(cell, baseline)))
+    share(lambda cell: cell.platform.substrate)
     return found
 
 
@@ -145,11 +148,11 @@ def _against(cell: Cell, reference: Cell, baseline: Levels) -> str:
 def place(cell: Cell, pool: list[Host], sweep: int) -> list[Host]:
     """All cells with one pool on the same hosts in a round, so that arms are paired there."""
     first = (sweep - 1) % len(pool)
-    return [*pool[first:], *pool[:first]][: cell.hosts]
+    return [*pool[first:], *pool[:first]][: topology.hosts(cell)]
 
 
 def said(cell: Cell) -> str:
     """What decides whether hosts can be had for a cell, for people."""
-    levels = cell.levels
-    several = f" with {levels['workers']} workers" if cell.hosts > 1 else ""
-    return f"{levels['runtime']} on {levels['substrate']}{several}"
+    hosts = topology.hosts(cell)
+    several = f" with {hosts} {_who(cell)}s" if hosts > 1 else ""
+    return f"{cell.platform.runtime} on {cell.platform.substrate}{several}"

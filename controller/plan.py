@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from strata import members, networks, units
+from strata.cell import Cell, Levels
 from strata.errors import Refused
 from strata.identity import digest
 
 import workloads
 
-from . import blocks, placing
+from . import blocks, placing, topology
 from . import cells as design
-from .cells import Cell
-from .experiment import Experiment, canonical, options_of
-from .levels import SUBSTRATES, Levels
+from .experiment import Experiment, canonical
+from .levels import SUBSTRATES
 from .placing import Host, Pools
 
 __all__ = ["Host", "Plan", "Slot", "Trial", "make", "slot_seconds", "substrate_of"]
@@ -40,6 +40,7 @@ class Trial:
     role: str
     levels: Levels
     members: list[members.Member]
+    scratch: bool  # whether it is given space to write to
 
 
 @dataclass(frozen=True)
@@ -153,19 +154,21 @@ def _slots(experiment: Experiment, cells: list[Cell], pools: Pools, baseline: Le
 
 def setting(cell: Cell) -> str:
     """What must be switched to before the cell can be measured; '' where nothing must."""
-    return networks.get(str(cell.levels["network"])).setting
+    return networks.get(cell.platform.network).setting
 
 
 def _trials(cell: Cell, repetition: int, hosts: list[str]) -> list[Trial]:
     """The measured trial, and its background job where it has one."""
-    workers, servers = (int(str(cell.levels[name])) for name in ("workers", "servers"))
-    roster = members.roster(workers, servers, hosts)
     name = f"{cell.name}-r{repetition}"
-    measured = Trial(name, cell.name, repetition, "measured", cell.levels, roster)
-    if cell.job is None:
-        return [measured]
-    other, lone = Cell(cell.job).name, members.roster(1, 0, hosts)
-    return [measured, Trial(f"{name}-beside", other, repetition, "background", cell.job, lone)]
+    found = [_trial(name, cell, repetition, "measured", hosts)]
+    if cell.job is not None:
+        found.append(_trial(f"{name}-beside", cell.job, repetition, "background", hosts))
+    return found
+
+
+def _trial(name: str, cell: Cell, repetition: int, role: str, hosts: list[str]) -> Trial:
+    roster, scratch = topology.roster(cell, hosts), workloads.workload(cell.workload).WRITABLE
+    return Trial(name, cell.name, repetition, role, cell.levels, roster, scratch)
 
 
 def _estimate(cells: list[Cell], pools: Pools, repeats: int) -> dict[str, float]:
@@ -177,24 +180,24 @@ def _estimate(cells: list[Cell], pools: Pools, repeats: int) -> dict[str, float]
         turns = repeats if setting(cell) else repeats * visited
         cores = min(host.cores for host in pools[cell.name])
         seconds += turns * (slot_seconds(cell.levels, cores) + TRIAL_OVERHEAD_S)
-        size += turns * sum(_record_bytes(job) for job in (cell.levels, cell.job) if job)
-        programs += turns * cell.members
+        size += turns * sum(_record_bytes(job) for job in (cell, cell.job) if job)
+        programs += turns * cell.scenario.members
     return {"seconds": seconds, "bytes": float(size), "programs": float(programs)}
 
 
-def _record_bytes(levels: Levels) -> int:
-    steps = sum(int(str(levels.get(name) or 0)) for name in ("steps", "warmup_steps"))
+def _record_bytes(cell: Cell) -> int:
+    steps = sum(int(str(cell.options.get(name) or 0)) for name in ("steps", "warmup_steps"))
     return RECORD_BYTES + STEP_BYTES * steps
 
 
 def slot_seconds(levels: Levels, cores: int) -> float:
     """The workload's own estimate of one trial, with its share of the cores."""
-    options = options_of(levels)
-    workload = str(options.pop("workload"))
-    sharing = int(str(levels["workers"])) if Cell(levels).hosts == 1 else 1
-    sharing += levels["beside"] is not None
-    share = workloads.estimate(workload, workloads.options(workload)(**options), cores / sharing)
-    return share + (BACKGROUND_START_S if levels["beside"] is not None else 0.0)
+    cell = Cell.of(levels)
+    beside = cell.scenario.beside is not None
+    sharing = (cell.scenario.workers if topology.hosts(cell) == 1 else 1) + beside
+    options = workloads.options(cell.workload).parse(cell.options)
+    share = workloads.estimate(cell.workload, options, cores / sharing)
+    return share + (BACKGROUND_START_S if beside else 0.0)
 
 
 def _check_budget(experiment: Experiment, estimate: dict[str, float], cells: int) -> None:
@@ -239,9 +242,9 @@ def _check_memory(slots: list[Slot], hosts: list[Host]) -> None:
 
 def _memory(trial: Trial, host: str) -> int:
     """Bytes that the members of a trial need on one host."""
-    floor = workloads.workload(str(trial.levels["workload"])).MEMORY
+    cell = Cell.of(trial.levels)
     here = [member for member in trial.members if member["host"] == host]
-    return len(here) * int(str(trial.levels["memory"] or floor))
+    return len(here) * (cell.resources.memory or workloads.workload(cell.workload).MEMORY)
 
 
 def substrate_of(groups: list[str], virtualisation: str) -> str:

@@ -102,15 +102,16 @@ outcomes:
 """
 
 import os
-from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata import members
+from ansible.module_utils.strata.cell import Platform
 from ansible.module_utils.strata.errors import Refused
 from ansible.module_utils.strata.host import lease
 from ansible.module_utils.strata.trial import slot as trial
 from ansible.module_utils.strata.trial import termination
+from ansible.module_utils.strata.trial.order import Order
 
 # The lease outlives a trial by this much, so that the next one finds it.
 LEASE_MARGIN_S = 3600
@@ -124,8 +125,7 @@ def describe(slot: dict[str, Any], host: str) -> str:
 
 def _name(asked: dict[str, Any]) -> str:
     levels = asked["levels"]
-    platform = "/".join(str(levels[part]) for part in ("substrate", "runtime", "network"))
-    return f"trial {asked['trial']}: {levels['workload']} on {platform}"
+    return f"trial {asked['trial']}: {levels['workload']} on {Platform.of(levels)}"
 
 
 def main() -> None:
@@ -148,20 +148,10 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False, would_run=describe(given["slot"], given["host"]))
     os.umask(0o022)
-    order = trial.Order(
-        slot=given["slot"],
-        host=given["host"],
-        image=given["image"],
-        dataset=given["dataset"],
-        reference=given["reference"],
-        time_limit=given["time_limit_s"],
-        state_dir=Path(given["state_dir"]),
-        addresses=given["addresses"],
-        key=given["key"],
-    )
+    order = Order.of(given)
     run, holder = order.slot["run"], given["holder"]
     try:
-        lease.refresh(run, holder, int(order.time_limit + LEASE_MARGIN_S))
+        lease.refresh(run, holder, int(order.time_limit_s + LEASE_MARGIN_S))
         outcomes = trial.run(order, termination.Controller(holder, run).gone)
     except Refused as refused:
         module.fail_json(msg=str(refused))

@@ -74,6 +74,7 @@ class Metric(Document):
     better: Literal["higher", "lower", ""]
     headline: bool
     combine: str
+    role: str = ""
 
 
 class Workload(Document):
@@ -132,7 +133,7 @@ class Beside(Document):
 
 
 class Member(Document):
-    role: Literal["worker", "server"]
+    role: str
     index: int
     host: str
     status: Literal["ok", "failed", "void"]
@@ -207,11 +208,19 @@ class Run(Versioned):
     confounds: list[LeftOut] = []
 
 
+class PlannedPort(Document):
+    name: str
+    protocol: Literal["tcp", "udp"]
+    number: int
+
+
 class PlannedMember(Document):
-    role: Literal["worker", "server"]
+    role: str
     index: int
     host: str
-    port: int
+    ports: list[PlannedPort] = []
+    # Plans of before there were several did not name it, and are not run any more.
+    port: int | None = Field(default=None, exclude=True)
 
 
 class PlannedTrial(Document):
@@ -221,6 +230,7 @@ class PlannedTrial(Document):
     role: Literal["measured", "background"]
     levels: dict[str, Level]
     members: list[PlannedMember] = []
+    scratch: bool = False
 
 
 class Slot(Document):

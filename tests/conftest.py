@@ -32,6 +32,11 @@ def register(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
     return folder
 
 
+def lone(host: str) -> list[dict[str, Any]]:
+    """The members of a trial that has one, as a plan lists them."""
+    return [{"role": "worker", "index": 0, "host": host, "ports": []}]
+
+
 def environment() -> dict[str, str]:
     """Of Ansible in tests: this checkout's configuration, plain output."""
     return {

@@ -9,9 +9,11 @@ marks what they share. Each gives
                          telling first
     ITEMS                the unit of what a step works on, such as images; None without steps
     TOPOLOGY             which members a trial can have: ONE, WORKERS_AND_SERVERS, CLIENT_AND_SERVER
-    PORTS                where its members listen (`workloads._declare.Port`), if they are several
+    PORTS                where its members listen (`workloads._declare.Port`), if they are several;
+                         `context.peers` says where each is, or `context.place` to those that train
     FAMILY               the image that it is in, named for what else is in it
-    WRITABLE             whether it needs writable space beside OUT and a small /tmp
+    WRITABLE             whether it needs space to write to beside OUT and a small /tmp: a folder of
+                         the trial's own, `context.scratch`
     MEMORY               bytes that a member needs at least
     estimate(o, cores)   seconds a trial may take, rough and pessimistic
     run(o, context)      the work itself; only this one may import more than the standard library

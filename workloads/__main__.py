@@ -20,6 +20,7 @@ from typing import Any  # noqa: E402
 import workloads  # noqa: E402
 from workloads._options import BadInputError, nearest, refuse  # noqa: E402
 from workloads._output import Context, FailureError, StepLog  # noqa: E402
+from workloads._peers import Peers  # noqa: E402
 from workloads._place import Place  # noqa: E402
 from workloads._told import Told  # noqa: E402
 
@@ -28,6 +29,8 @@ DEFAULTS: dict[str, Any] = {
     "data_dir": None,
     "cpus": None,
     "cluster": None,
+    "peers": None,
+    "scratch": None,
     "until_told": False,
     "together": None,
 }
@@ -65,13 +68,18 @@ def _run(name: str, config: dict[str, Any], out: Path) -> None:
     chosen = workloads.workload(name)
     options = chosen.Options.parse(config["options"])
     place = None if config["cluster"] is None else Place.parse(config["cluster"])
-    if place is not None and not chosen.TOPOLOGY.distributed:
-        raise BadInputError(f"cluster: {name} runs alone only (example: cluster: null)")
+    if place is not None and not chosen.TOPOLOGY.shares:
+        raise BadInputError(f"cluster: {name} shares no gradients (example: cluster: null)")
+    peers = None if config["peers"] is None else Peers.parse(config["peers"])
+    if (peers is not None) != (chosen.TOPOLOGY.several and not chosen.TOPOLOGY.shares):
+        rule = "has peers, and must be told of them" if peers is None else "has no peers"
+        raise BadInputError(f"peers: {name} {rule} (example: peers: null)")
     told = Told(config["until_told"])
     told.listen()
     out.mkdir(parents=True, exist_ok=True)
     (out / "result.json").unlink(missing_ok=True)  # an earlier result must not pass for this one
     data_dir = Path(config["data_dir"]) if config["data_dir"] else None
+    scratch = Path(config["scratch"]) if config["scratch"] else None
     with StepLog(out / "steps.jsonl") as steps:
         context = Context(
             name,
@@ -83,6 +91,8 @@ def _run(name: str, config: dict[str, Any], out: Path) -> None:
             told,
             chosen.METRICS,
             chosen.ITEMS,
+            peers=peers,
+            scratch=scratch,
             marks={"process": PROCESS},
         )
         chosen.run(options, context)
@@ -123,8 +133,9 @@ def _from_parent() -> str:
 def _check(config: dict[str, Any]) -> None:
     if not isinstance(config["options"], dict):
         raise refuse("options", "must be an object", '{"steps": 100}', config["options"])
-    if not isinstance(config["data_dir"], str | None):
-        raise refuse("data_dir", "must be a folder or null", "/data", config["data_dir"])
+    for key, example in (("data_dir", "/data"), ("scratch", "/run/scratch")):
+        if not isinstance(config[key], str | None):
+            raise refuse(key, "must be a folder or null", example, config[key])
     cpus = config["cpus"]
     if cpus is not None and (type(cpus) is not int or cpus < 1):
         raise refuse("cpus", "must be a whole number of CPUs, at least 1, or null", 4, cpus)

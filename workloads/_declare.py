@@ -10,10 +10,11 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 Better = Literal["higher", "lower", ""]
-# How the value of a trial of several members follows from theirs:
-#   chief       it is that of the first worker
-#   max … sum   it is computed over the workers that have it
-#   total       it is the sum over all members, parameter servers too
+# How the value of a trial of several members follows from those of the metric's role, which is the
+# first one of the topology (worker, client) unless it is declared:
+#   chief       it is that of the first member of the role
+#   max … sum   it is computed over the members of the role that have it
+#   total       it is the sum over all members, whatever their role
 #   throughput  it grows as the throughput does, which is the items of all workers over the time
 #               from the first begin of their measured windows to the last end
 Combine = Literal["chief", "max", "mean", "median", "sum", "total", "throughput"]
@@ -24,6 +25,13 @@ PARTS = (
     *("MEMORY", "estimate", "run"),
 )
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+# What every trial is described by, whatever its workload (`strata.cell.NAMES`): an option that has
+# one of these names would be taken for it, and never reach the workload.
+BUILT_IN = (
+    *("substrate", "runtime", "network", "label", "workload"),
+    *("cpus", "memory", "numa", "gpus", "quota"),
+    *("distribution", "workers", "servers", "placement", "beside"),
+)
 
 
 class DeclarationError(Exception):
@@ -40,6 +48,7 @@ class Metric:
     better: Better = ""  # empty: it describes a trial, and is compared with nothing
     headline: bool = False  # a run is summed up by it; the first one comes first
     combine: Combine = "chief"
+    role: str = ""  # whose it is; empty: of the first role of the topology
 
     def __post_init__(self) -> None:
         """Refuses what the page could not show."""
@@ -69,21 +78,35 @@ class Role:
 @dataclass(frozen=True)
 class Topology:
     """Which members a trial has, and on how many hosts. The first member of the first role is
-    the chief: its clock counts."""
+    the chief: its clock counts.
+
+    The factor `workers` is the number of members of the first role, `servers` that of the second.
+    """
 
     name: str
     roles: tuple[Role, ...]
-    hosts: int | None = 1  # at most; None: up to one for each member
+    # Of a trial that is spread; members go to them in turn. None: one for each member of the first
+    # role, and those of every role begin with the first host.
+    hosts: int | None = 1
+    shares: bool = False  # its workers share their gradients, as the factor `distribution` says
 
     @property
-    def distributed(self) -> bool:
+    def several(self) -> bool:
         """Whether a trial can have more than one member."""
-        return any(role.most is None for role in self.roles) or len(self.roles) > 1
+        return any(role.most != 1 for role in self.roles) or len(self.roles) > 1
+
+    @property
+    def alone(self) -> bool:
+        """Whether a trial can have one member only."""
+        return sum(role.least for role in self.roles) == 1
 
 
 ONE = Topology("one", (Role("worker"),))
 WORKERS_AND_SERVERS = Topology(
-    "workers and servers", (Role("worker", 1, None), Role("server", 0, None)), hosts=None
+    "workers and servers",
+    (Role("worker", 1, None), Role("server", 0, None)),
+    hosts=None,
+    shares=True,
 )
 CLIENT_AND_SERVER = Topology("client and server", (Role("client"), Role("server")), hosts=2)
 
@@ -116,18 +139,34 @@ def check(where: str, declared: Any) -> None:
     both = options & {metric.name for metric in declared.METRICS}
     if both:
         raise DeclarationError(f"{where}: both a metric and an option: {', '.join(sorted(both))}")
+    taken = options & set(BUILT_IN)
+    if taken:
+        raise DeclarationError(
+            f"{where}: an option must have another name than what every trial is described by; "
+            f"given: {', '.join(sorted(taken))}"
+        )
     unknown = set(declared.COMMON) - options
     if unknown:
         raise DeclarationError(f"{where}: COMMON names no options: {', '.join(sorted(unknown))}")
-    if bool(declared.PORTS) != declared.TOPOLOGY.distributed:
+    if bool(declared.PORTS) != declared.TOPOLOGY.several:
         raise DeclarationError(
             f"{where}: members that are several need PORTS, and one alone needs none; given: "
             f"{declared.TOPOLOGY.name}, {len(declared.PORTS)} ports"
         )
+    if declared.TOPOLOGY.shares and len(declared.PORTS) != 1:
+        raise DeclarationError(f"{where}: members that share gradients have one port each")
     roles = {role.name for role in declared.TOPOLOGY.roles}
     for port in declared.PORTS:
         if not port.roles or not set(port.roles) <= roles:
             raise DeclarationError(
                 f"{where}: port {port.name}: its roles must be of {sorted(roles)}; "
                 f"given: {list(port.roles)}"
+            )
+    if len({port.name for port in declared.PORTS}) < len(declared.PORTS):
+        raise DeclarationError(f"{where}: every port must have a name of its own")
+    for metric in declared.METRICS:
+        if metric.role and metric.role not in roles:
+            raise DeclarationError(
+                f"{where}: metric {metric.name}: its role must be of {sorted(roles)}; "
+                f"given: {metric.role}"
             )

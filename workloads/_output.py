@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from workloads._declare import DeclarationError, Metric
+from workloads._peers import Peers
 from workloads._place import Place
 from workloads._told import Told
 
@@ -96,10 +97,12 @@ class Context:
     steps: StepLog
     data_dir: Path | None = None
     cpus: int | None = None
-    place: Place | None = None  # among its peers; None: alone
+    place: Place | None = None  # among those it trains with; None: alone
     told: Told = field(default_factory=Told)
     metrics: tuple[Metric, ...] = ()  # the workload's declarations
     items: str | None = None  # the unit of the items in a step
+    peers: Peers | None = None  # the other members, of a workload whose members do not train
+    scratch: Path | None = None  # space to write to, of a workload that is WRITABLE
     scalars: dict[str, dict[str, Any]] = field(default_factory=dict)
     marks: dict[str, float] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)

@@ -95,9 +95,9 @@ class Place:
             workers=workers,
             servers=servers,
             listen=_port(given.get("listen")),
-            key=_key(given.get("key")),
-            find_s=_seconds("find_s", given.get("find_s", FIND_S)),
-            silent_s=_seconds("silent_s", given.get("silent_s", SILENT_S)),
+            key=key_of(given.get("key")),
+            find_s=seconds_of("find_s", given.get("find_s", FIND_S)),
+            silent_s=seconds_of("silent_s", given.get("silent_s", SILENT_S)),
         )
 
 
@@ -133,7 +133,8 @@ def _port(given: Any) -> int:
     return given
 
 
-def _key(given: Any) -> bytes:
+def key_of(given: Any) -> bytes:
+    """The key of a trial, from its hexadecimal; BadInputError, which never holds it."""
     try:
         key = bytes.fromhex(given)
     except (TypeError, ValueError):
@@ -146,7 +147,8 @@ def _key(given: Any) -> bytes:
     return key
 
 
-def _seconds(name: str, given: Any) -> float:
+def seconds_of(name: str, given: Any) -> float:
+    """A limit of time, checked."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not 1 <= given < 1e6:  # noqa: PLR2004
         raise refuse(name, "must be a number of seconds, at least 1", 20, given)
     return float(given)

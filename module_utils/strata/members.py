@@ -1,36 +1,38 @@
-"""Who takes part in a trial: one worker, or several with parameter servers, and where they are.
+"""The members of a trial as a host knows them: who is here, and where the others are reached.
 
-A lone trial is the case of one worker and no server.
+A plan lists them, the chief first; a lone trial has one.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from . import networks
+from .cell import Cell
 
 # How the gradients of several workers come together; docs/distributed.md.
 DISTRIBUTIONS = ("none", "ring", "ps_async", "ps_sync")
 # spread: a worker on each host; packed: all on one host, a program each; together: all in one
 # program on one host, pinned to CPUs of their own.
 PLACEMENTS = ("spread", "packed", "together")
-# Each member of a trial has a port of its own, from the first on.
+# Members of a trial have ports of their own, from the first on.
 FIRST_PORT = 29400
 LAST_PORT = 65535
-MOST_MEMBERS = LAST_PORT - FIRST_PORT + 1
+MOST_PORTS = LAST_PORT - FIRST_PORT + 1
 FIND_S = 90.0
 SILENT_S = 20.0
 
-Member = dict[str, Any]  # role, index, host, port
+Member = dict[str, Any]  # role, index, host, ports: a list of what `Port` has
 
 
-def roster(workers: int, servers: int, hosts: list[str]) -> list[Member]:
-    """Workers on the hosts in turn, and so the servers, beginning with the first host."""
-    found = []
-    for role, count in (("worker", workers), ("server", servers)):
-        for index in range(count):
-            found.append({"role": role, "index": index, "host": hosts[index % len(hosts)]})
-    return [{**member, "port": FIRST_PORT + n} for n, member in enumerate(found)]
+@dataclass(frozen=True)
+class Port:
+    """Where a member listens while its trial runs."""
+
+    name: str
+    protocol: str  # tcp, udp
+    number: int
 
 
 def name(trial: dict[str, Any], member: Member) -> str:
@@ -39,54 +41,67 @@ def name(trial: dict[str, Any], member: Member) -> str:
     return str(trial["trial"]) + ("" if alone else f"-{member['role']}{member['index']}")
 
 
-def own_network(levels: dict[str, Any]) -> bool:
+def ports(trial: dict[str, Any], here: list[Member]) -> list[Port]:
+    """Where the program of these members is reached from outside of it."""
+    if trial["levels"]["placement"] == "together":
+        return []
+    return [Port(**port) for member in here for port in member["ports"]]
+
+
+def own_network(cell: Cell) -> bool:
     """Whether peers on one host talk over a bridge that is made for their trial."""
-    return bool(levels["network"] == "bridge" and levels["placement"] == "packed")
+    return cell.platform.network == "bridge" and cell.scenario.placement == "packed"
 
 
-def cluster(
+def told(
     trial: dict[str, Any], member: Member, addresses: dict[str, str], key: str
 ) -> dict[str, Any]:
-    """What a member is told of its peers: the key `cluster` of config.json."""
+    """What a member is told of the others in config.json: `cluster` where they train together,
+    `peers` where what they say to each other is the workload's own.
 
-    def listed(role: str) -> list[str]:
-        chosen = [other for other in trial["members"] if other["role"] == role]
-        return [_address(trial, other, addresses) for other in chosen]
-
-    return {
-        "mode": trial["levels"]["distribution"],
-        "role": member["role"],
-        "index": member["index"],
-        "workers": listed("worker"),
-        "servers": listed("server"),
-        "listen": member["port"],
-        "key": key,
-        "find_s": FIND_S,
-        "silent_s": SILENT_S,
-    }
+    `addresses` are those of the hosts.
+    """
+    cell = Cell.of(trial["levels"])
+    peers = [{**peer, "host": _host(trial, cell, peer, addresses)} for peer in trial["members"]]
+    common = {"role": member["role"], "index": member["index"], "key": key}
+    limits = {"find_s": FIND_S, "silent_s": SILENT_S}
+    if cell.scenario.distribution == "none":
+        return {"peers": {**common, **limits, "members": [_peer(peer) for peer in peers]}}
+    lists = {f"{role}s": _addresses(peers, role) for role in ("worker", "server")}
+    (port,) = member["ports"]
+    mode = {"mode": cell.scenario.distribution, "listen": port["number"]}
+    return {"cluster": {**common, **limits, **mode, **lists}}
 
 
-def _address(trial: dict[str, Any], member: Member, addresses: dict[str, str]) -> str:
-    levels = trial["levels"]
-    if levels["placement"] == "together":
-        host = "127.0.0.1"
-    elif networks.get(levels["network"]).peers == "name" or own_network(levels):
-        host = name(trial, member)
-    else:
-        host = addresses[member["host"]]
-    return f"{host}:{member['port']}"
+def _peer(peer: Member) -> dict[str, Any]:
+    """As the workload has it: its ports by their names."""
+    ports = {port["name"]: port["number"] for port in peer["ports"]}
+    return {**{key: peer[key] for key in ("role", "index", "host")}, "ports": ports}
+
+
+def _addresses(peers: list[Member], role: str) -> list[str]:
+    chosen = [peer for peer in peers if peer["role"] == role]
+    return [f"{peer['host']}:{port['number']}" for peer in chosen for port in peer["ports"]]
+
+
+def _host(trial: dict[str, Any], cell: Cell, member: Member, addresses: dict[str, str]) -> str:
+    """Where a member's peers reach it."""
+    if cell.scenario.placement == "together":
+        return "127.0.0.1"
+    if networks.get(cell.platform.network).peers == "name" or own_network(cell):
+        return name(trial, member)
+    return addresses[member["host"]]
 
 
 def pins(members: list[Member], cpus: list[int]) -> list[list[int]]:
-    """Disjoint CPUs for each member; spare ones go to worker 0, the chief (WSU 2018, section 4.3).
+    """Disjoint CPUs for each member; spare ones go to the first, the chief (WSU 2018, section 4.3).
 
     Where there are more members than CPUs they share them in turn.
     """
     if len(members) > len(cpus):
         return [[cpus[n % len(cpus)]] for n in range(len(members))]
     spare = cpus[len(members) :]
-    chief = next(n for n, m in enumerate(members) if (m["role"], m["index"]) == ("worker", 0))
-    return [[cpus[n], *(spare if n == chief else [])] for n in range(len(members))]
+    return [[cpus[n], *(spare if n == 0 else [])] for n in range(len(members))]
 
 
 def on(host: str, trial: dict[str, Any]) -> list[Member]:

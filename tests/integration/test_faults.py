@@ -14,7 +14,7 @@ import pytest
 from .conftest import rehearse
 from .lab import Lab, cells, container, folder, journal, planned, records
 
-pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
+pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image, pytest.mark.lab]
 CAUSES = ["host_lost", "runtime_lost", "start", "exit", "output", "peer"]
 AGAIN = "-e" + json.dumps({"strata_retry": CAUSES})
 

@@ -12,7 +12,7 @@ from strata.host import lease
 
 from .lab import Lab, cells, folder, planned, records
 
-pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
+pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image, pytest.mark.lab]
 DEPLOY = "--tags=provision,deploy"
 
 

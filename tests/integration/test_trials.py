@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import pwd
+import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -17,12 +22,14 @@ from typing import Any
 
 import docker
 import pytest
-from strata import members
 from strata.host import cgroup, processes
+from strata.runtimes.docker.images import reference
 from strata.trial import account
 from strata.trial import slot as trial
 
-from tests.conftest import REPO, STATE
+from tests.burner import Burner
+from tests.conftest import REPO, STATE, lone
+from tests.data import pairs
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 RUNTIMES = ("native", "docker")
@@ -50,7 +57,7 @@ def order(image: dict[str, str], tmp_path: Path) -> Callable[..., trial.Order]:
         }
         asked = {
             **{"trial": f"abc-{runtime}", "cell": "abc", "repetition": 1, "role": "measured"},
-            **{"levels": cell, "members": members.roster(1, 0, ["localhost"])},
+            **{"levels": cell, "members": lone("localhost")},
         }
         slot = {"run": "t", "slot": "s0001", "hosts": ["localhost"], "trials": [asked]}
         return trial.Order(slot, "localhost", image, {}, {}, limit, tmp_path / "state")
@@ -100,6 +107,29 @@ def test_a_trial_is_measured(order: Callable[..., trial.Order], runtime: str) ->
     span = record["clock"]["finished"] - record["clock"]["launched"]
     assert sum(record["phases"].values()) == pytest.approx(span, rel=1e-6)
     assert len(outcome["steps"].splitlines()) == 6
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_who_used_the_cpus_is_told_apart(order: Callable[..., trial.Order], runtime: str) -> None:
+    asked = order(runtime, steps=8, work=300_000)
+    measured = asked.slot["trials"][0]
+    asked.slot["trials"].append({**measured, "trial": f"b-{runtime}", "role": "background"})
+    with Burner() as burner:
+        outcomes = trial.run(asked, present)
+    neighbour, record = (outcome["record"] for outcome in outcomes)
+    assert (neighbour["status"], record["status"]) == ("ok", "ok"), outcomes[1]["stderr"]
+    used = {name: metric["value"] for name, metric in record["metrics"].items()}
+    seen = {name: metric["value"] for name, metric in neighbour["metrics"].items()}
+    begin, end = record["clock"].values()
+    # A container's start takes a second, and lies before the span.
+    first = min(json.loads(line)["mono"] for line in outcomes[1]["steps"].splitlines())
+    assert used["cpu_others"] > 0.8 * burner.spent(first, end) > 0
+    assert "disturbed" in [flag["name"] for flag in record["flags"]]
+    begun = [json.loads(line)["mono"] for line in outcomes[0]["steps"].splitlines()]
+    share = sum(begin < at < end for at in begun) / len(begun)
+    assert seen["cpu"] >= used["cpu_beside"] > 0.5 * share * seen["cpu"] > 0
+    assert used["cpu"] >= seen["cpu_beside"] > 0.5 * used["cpu"]
+    assert seen["cpu_others"] == pytest.approx(used["cpu_others"])
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
@@ -237,6 +267,66 @@ def test_without_root_a_virtual_environment_takes_the_place_of_the_image(
     reason = trial.run(refused, present)[0]["record"]["reason"]
     assert reason == {"cause": "start", "message": reason["message"]}
     assert "'memory' needs root" in reason["message"]
+
+
+def overlaid(image: dict[str, str], folder: Path) -> Iterator[Path]:
+    """The image's root filesystem with the workload of the tests in it."""
+    parts = {name: folder / name for name in ("upper", "work", "root")}
+    for path in parts.values():
+        path.mkdir()
+    layers = f"lowerdir={image['rootfs']},upperdir={parts['upper']},workdir={parts['work']}"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, parts["root"]], check=True)
+    try:
+        shutil.copy(pairs.FILE, parts["root"] / "opt/strata/workloads")
+        yield parts["root"]
+    finally:
+        subprocess.run(["umount", parts["root"]], check=True)
+
+
+def committed(image: dict[str, str]) -> Iterator[str]:
+    """The digest of an image of Docker's with the workload of the tests in it."""
+    digest = secrets.token_hex(32)
+    with contextlib.closing(docker.from_env()) as engine:
+        base = engine.containers.create(reference(image["digest"]), ["none"])
+        name, tag = reference(digest).split(":")
+        try:
+            packed = io.BytesIO()
+            with tarfile.open(fileobj=packed, mode="w") as archive:
+                archive.add(pairs.FILE, "pair.py")
+            base.put_archive("/opt/strata/workloads", packed.getvalue())
+            base.commit(name, tag)
+            yield digest
+        finally:
+            base.remove()
+            engine.images.remove(reference(digest))
+
+
+@pytest.fixture
+def with_pair(image: dict[str, str]) -> Iterator[dict[str, str]]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.contextmanager(overlaid)(image, Path(folder)) as root,
+        contextlib.contextmanager(committed)(image) as digest,
+    ):
+        yield {**image, "rootfs": str(root), "digest": digest}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "network"), [("native", "host"), ("docker", "bridge"), ("docker", "host")]
+)
+def test_a_client_and_a_server_of_one_trial_meet_and_write_to_scratch(
+    order: Callable[..., trial.Order],
+    with_pair: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    runtime: str,
+    network: str,
+) -> None:
+    pairs.register(monkeypatch)
+    slot, where = pairs.slot(tmp_path, runtime, network), {"localhost": "127.0.0.1"}
+    key = secrets.token_hex(32)
+    asked = replace(order(runtime), slot=slot, image=with_pair, addresses=where, key=key)
+    pairs.check(trial.run(asked, present), slot)
 
 
 KILLED = """

@@ -26,6 +26,7 @@ from typing import IO
 
 import pytest
 
+from controller import results
 from tests.conftest import EXPERIMENTS, LOCAL, REPO, environment
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
@@ -90,6 +91,7 @@ class Machine:
         """Let a run through; how long it took (s)."""
         begin = time.monotonic()
         assert self.attempt(PATIENCE_S), f"it did not end within {PATIENCE_S:g} s:\n{self._said()}"
+        assert self.reported()
         self.check_whole()
         return time.monotonic() - begin
 
@@ -100,6 +102,15 @@ class Machine:
             status = process.wait(PATIENCE_S)
         assert status == 0, f"something is left:\n{self._said()}"
         assert not self._state.exists() or not any(self._state.iterdir())
+
+    def reported(self) -> list[Path]:
+        """The runs whose report stands.
+
+        What comes after is a new run: where the report was there before the kill, or was finished
+        by a worker of Ansible that lived a moment longer than the rest.
+        """
+        there = [path.parent for path in self.results.glob("*/run.json")]
+        return [run for run in there if results.Run(run).finished()]
 
     def check_kept(self) -> None:
         """All that was ever seen of any trial is still there, and the same."""
@@ -112,18 +123,17 @@ class Machine:
         self._kept = now
 
     def check_whole(self) -> None:
-        """The run is finished: every trial of the plan measured once, and a page about them."""
-        (run,) = (path.parent for path in self.results.glob("*/run.json"))
-        slots = json.loads((run / "plan.json").read_text())["slots"]
-        planned = sorted(trial["trial"] for slot in slots for trial in slot["trials"])
-        records = {
-            path.parent.name: json.loads(path.read_text())
-            for path in run.glob("trials/*/record.json")
-        }
-        assert sorted(records) == planned
-        failed = {n: r["reason"] for n, r in records.items() if r["status"] != "ok"}
-        assert not failed, f"measured, and failed: {failed}"
-        assert (run / "report/index.html").is_file()
+        """Every trial of each run whose report stands was measured once, and well."""
+        for run in self.reported():
+            slots = json.loads((run / "plan.json").read_text())["slots"]
+            planned = sorted(trial["trial"] for slot in slots for trial in slot["trials"])
+            records = {
+                path.parent.name: json.loads(path.read_text())
+                for path in run.glob("trials/*/record.json")
+            }
+            assert sorted(records) == planned
+            failed = {n: r["reason"] for n, r in records.items() if r["status"] != "ok"}
+            assert not failed, f"measured, and failed: {failed}"
 
     def count(self) -> int:
         """The records of the run that is under way."""
@@ -206,11 +216,13 @@ def kill_over_and_over(machine: Machine, whole: float, rest: float, say: Say) ->
     chance, begun, kills = random.Random(SEED), time.monotonic(), 0
     while kills < KILLS:
         life = chance.uniform(0.2, rest if machine.opened else whole)
-        if machine.attempt(life):
+        ended = machine.attempt(life)
+        if ended or machine.reported():
             machine.check_whole()
             machine.take_away()
             machine.begin()
             say("    a run got through; the next begins with nothing")
+        if ended:
             continue
         kills += 1
         left = (time.monotonic() - begun) / kills * (KILLS - kills)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from strata import members
+from strata.cell import Cell
 from strata.host import lease
 
-from tests.conftest import REPO
+from controller import topology
+from tests.burner import Burner
+from tests.conftest import REPO, lone
+from tests.data import pairs
 
 from .conftest import RunModule
 
@@ -40,7 +44,7 @@ def asked(tmp_path: Path, holder: dict[str, Any]) -> dict[str, Any]:
     }
     trial = {
         **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured", "levels": levels},
-        "members": members.roster(1, 0, ["localhost"]),
+        "members": lone("localhost"),
     }
     return {
         "slot": {"run": "r", "slot": "s0001", "hosts": ["localhost"], "trials": [trial]},
@@ -106,6 +110,54 @@ def test_a_trial_returns_the_whole_record_each_time(
     assert records[0]["clock"] != records[1]["clock"]
 
 
+def used(record: dict[str, Any], by: str) -> float:
+    """CPU seconds on a record."""
+    return float(record["metrics"][by]["value"])
+
+
+def test_a_process_that_is_no_part_of_the_trial_is_seen_and_flagged(
+    run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
+) -> None:
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    asked["slot"]["trials"][0]["levels"]["steps"] = 10
+    with Burner() as burner:
+        (outcome,) = run_module("strata_trial", asked, alone=True)["outcomes"]
+    record, rows = outcome["record"], outcome["usage"]
+    assert record["status"] == "ok", record["reason"]
+    got = burner.spent(record["clock"]["launched"], record["clock"]["finished"])
+    # Others on this machine only add to it. The span begins some milliseconds after the launch.
+    assert used(record, "cpu_others") > 0.8 * got > 0
+    assert "disturbed" in [flag["name"] for flag in record["flags"]]
+    assert used(record, "cpu_strata") > 0
+    assert used(record, "cpu") > 0 and used(record, "cpu_beside") == 0
+    assert max(row["others_cpu"] for row in rows) > 0
+    assert {row["beside_cpu"] for row in rows} == {0.0}
+
+
+def test_a_background_job_is_beside_the_trial_and_not_among_others(
+    run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
+) -> None:
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    measured = asked["slot"]["trials"][0]
+    measured["levels"]["steps"] = 10
+    asked["slot"]["trials"].append({**measured, "trial": "b-r1", "cell": "b", "role": "background"})
+    outcomes = run_module("strata_trial", asked, alone=True)["outcomes"]
+    background, trial = (outcome["record"] for outcome in outcomes)
+    assert [background["role"], trial["role"]] == ["background", "measured"]
+    assert (background["status"], trial["status"]) == ("ok", "ok"), background["reason"]
+    # Each of its steps is as much work: of its CPU time, as much lies in the span as of its steps.
+    begun = [json.loads(line)["mono"] for line in outcomes[0]["steps"].splitlines()]
+    inside = [trial["clock"]["launched"] < at < trial["clock"]["finished"] for at in begun]
+    share = sum(inside) / len(inside)
+    assert used(trial, "cpu_beside") > 0.5 * share * used(background, "cpu") > 0
+    assert used(trial, "cpu_beside") <= used(background, "cpu")
+    # Seen from the other side it is the same.
+    assert 0 < used(background, "cpu_beside") <= used(trial, "cpu")
+    for whose in ("cpu_others", "cpu_strata"):
+        assert used(background, whose) == pytest.approx(used(trial, whose))
+    assert max(row["beside_cpu"] for row in outcomes[1]["usage"]) > 0
+
+
 def test_a_failed_trial_is_a_result_of_the_module(
     run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
 ) -> None:
@@ -115,6 +167,27 @@ def test_a_failed_trial_is_a_result_of_the_module(
     assert not found["failed"] and found["changed"]
     record = found["outcomes"][0]["record"]
     assert (record["status"], record["reason"]["cause"]) == ("failed", "exit")
+
+
+def test_a_client_and_a_server_of_one_trial_meet_and_write_to_scratch(
+    run_module: RunModule,
+    asked: dict[str, Any],
+    holder: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pairs.register(monkeypatch)
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    code = Path(asked["image"]["rootfs"]) / "strata/workloads"
+    code.unlink()
+    shutil.copytree(REPO / "workloads", code)
+    shutil.copy(pairs.FILE, code)
+    asked |= {"slot": pairs.slot(tmp_path, "native", "host"), "key": KEY}
+    asked["addresses"] = {"localhost": "127.0.0.1"}
+    found = run_module("strata_trial", asked, alone=True)
+    assert not found["failed"], found
+    pairs.check(found["outcomes"], asked["slot"])
+    assert list((Path(asked["state_dir"]) / "trials").iterdir()) == []
 
 
 # In place of the workload: it tells all that it was given.
@@ -132,8 +205,9 @@ def test_the_key_of_a_trial_is_in_no_result(
     code.mkdir()
     (code / "__main__.py").write_text(TELLTALE)
     trial = asked["slot"]["trials"][0]
-    trial["members"] = members.roster(2, 0, ["localhost"])
     trial["levels"] |= {"distribution": "ring", "workers": 2, "placement": "packed"}
+    trial["levels"]["workload"] = "mnist_dnn"
+    trial["members"] = topology.roster(Cell.of(trial["levels"]), ["localhost"])
     if broken:
         del asked["slot"]["hosts"]
     asked |= {"key": KEY, "addresses": {"localhost": "127.0.0.1"}}

@@ -1,32 +1,31 @@
-"""What the host and the workload use while a trial runs, sampled on a thread.
+"""Counters and gauges of the host, from the kernel's files.
 
-Parsers are functions over the text of a file; the sampler reads files and takes differences.
-A file that a host does not have gives null.
+Parsers are functions over the text of a file. A file that a host does not have gives null.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import threading
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from . import gpu
 from .facts import read_text as host_text
 
-INTERVAL = 0.5
 SECTOR = 512  # bytes, the unit of /proc/diskstats whatever the device
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK = os.sysconf("SC_CLK_TCK")
-IDLE_FIELDS = (3, 4)  # idle and iowait in the `cpu` line
-STEAL_FIELD = 7
+# The `cpu` line of /proc/stat, in ticks. Guests, which follow, are within user and nice already.
+CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
-
-RATES = ("cpu_busy", "steal", "disk_read", "disk_written", "net_received", "net_sent", "swap")
+RATES = (
+    *("cpu_busy", "interrupts", "iowait", "steal"),
+    *("disk_read", "disk_written", "net_received", "net_sent", "swap"),
+)
+PROC = Path("/proc")
 CPUS = Path("/sys/devices/system/cpu")
 BLOCK = Path("/sys/block")
 CARDS = Path("/sys/class/net")
@@ -42,11 +41,22 @@ class Counters:
     throttled: int | None = None  # periods in which a CPU limit held it back
 
 
+class CpuTime(NamedTuple):
+    """CPU seconds of all CPUs since the host started."""
+
+    busy: float  # by processes and interrupts of this host
+    interrupts: float  # of that, by interrupts
+    iowait: float  # idle, while some task waited for a disk
+    steal: float  # wanted, and given to other guests by the hypervisor
+
+
 @dataclass(frozen=True)
 class Totals:
-    """Counters of the host since it started: seconds of CPU, bytes."""
+    """Counters of the host since it started: seconds as in `CpuTime`, bytes."""
 
     cpu_busy: float
+    interrupts: float
+    iowait: float
     steal: float
     disk_read: float
     disk_written: float
@@ -56,11 +66,13 @@ class Totals:
     throttled: int = 0  # times the CPU slowed itself for heat or power; no column of its own
 
 
-def cpu(text: str) -> tuple[float, float]:
-    """Busy and stolen CPU seconds of /proc/stat. Guests are within user time already."""
-    ticks = [int(value) for value in text.splitlines()[0].split()[1:9]]
-    idle = sum(ticks[index] for index in IDLE_FIELDS)
-    return (sum(ticks) - idle) / TICK, ticks[STEAL_FIELD] / TICK
+def cpu(text: str) -> CpuTime:
+    """What /proc/stat says of all CPUs together."""
+    ticks = map(int, text.splitlines()[0].split()[1:])
+    spent = {name: value / TICK for name, value in zip(CPU_FIELDS, ticks, strict=False)}
+    interrupts = spent["irq"] + spent["softirq"]
+    busy = spent["user"] + spent["nice"] + spent["system"] + interrupts
+    return CpuTime(busy, interrupts, spent["iowait"], spent["steal"])
 
 
 def disks(text: str, whole: Collection[str]) -> tuple[float, float]:
@@ -116,12 +128,12 @@ def throttled(texts: list[str]) -> int:
 
 def totals() -> Totals:
     """All counters now; zero for what this host does not count."""
-    busy, steal = cpu(Path("/proc/stat").read_text())
-    read, written = disks(host_text("/proc/diskstats"), with_device(BLOCK))
-    received, sent = network(host_text("/proc/net/dev"), with_device(CARDS))
-    swap = swapped(host_text("/proc/vmstat"))
+    cpus = cpu((PROC / "stat").read_text())
+    read, written = disks(host_text(PROC / "diskstats"), with_device(BLOCK))
+    received, sent = network(host_text(PROC / "net/dev"), with_device(CARDS))
+    swap = swapped(host_text(PROC / "vmstat"))
     slowed = throttled(_texts(CPUS, "cpu*/thermal_throttle/*_throttle_count"))
-    return Totals(busy, steal, read, written, received, sent, swap, slowed)
+    return Totals(*cpus, read, written, received, sent, swap, slowed)
 
 
 def with_device(folder: Path) -> frozenset[str]:
@@ -131,59 +143,24 @@ def with_device(folder: Path) -> frozenset[str]:
     return frozenset(path.name for path in folder.iterdir() if (path / "device").exists())
 
 
-class Sampler:
-    """Samples until stopped; `rows` then are the rows of usage.parquet."""
+def rates(before: Totals, now: Totals, seconds: float) -> dict[str, float]:
+    """What was used of each in a second, on average."""
+    return {name: max(0.0, getattr(now, name) - getattr(before, name)) / seconds for name in RATES}
 
-    def __init__(self, workload: Callable[[], Counters], interval: float = INTERVAL) -> None:
-        self._workload, self._interval = workload, interval
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.rows: list[dict[str, Any]] = []
-        self.first = self.last = totals()
 
-    def start(self) -> None:
-        self._thread.start()
+def gauges() -> tuple[dict[str, float | None], float]:
+    """What is so at this moment, None for what this host does not tell.
 
-    def stop(self) -> None:
-        """Take a last look at the host and end. Also for a sampler that was never started."""
-        self._stopped.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-        self.last = totals()
-
-    def _run(self) -> None:
-        before, then, used = self.first, time.monotonic(), Counters(cpu=0.0)
-        while not self._stopped.wait(self._interval):
-            now, at, using = totals(), time.monotonic(), self._workload()
-            self.rows.append(self._row(before, now, used, using, at - then, at))
-            before, then = now, at
-            used = using if using.cpu is not None else used
-
-    def _row(
-        self,
-        before: Totals,
-        now: Totals,
-        used: Counters,
-        using: Counters,
-        seconds: float,
-        at: float,
-    ) -> dict[str, Any]:
-        rates = {
-            name: max(0.0, getattr(now, name) - getattr(before, name)) / seconds for name in RATES
-        }
-        cores = None
-        if using.cpu is not None and used.cpu is not None:
-            cores = max(0.0, using.cpu - used.cpu) / seconds
-        return {
-            "mono": at,
-            **rates,
-            "memory_used": memory_used(Path("/proc/meminfo").read_text()),
-            "frequency": frequency(_texts(CPUS, "cpu*/cpufreq/scaling_cur_freq")),
-            **{f"pressure_{name}": _pressure(name) for name in ("cpu", "memory", "io")},
-            "workload_cpu": cores,
-            "workload_memory": using.memory,
-            **_gpus(),
-        }
+    With it the CPU seconds of the program that had to be asked.
+    """
+    gpus, spent = gpu.sample()
+    found = {
+        "memory_used": memory_used((PROC / "meminfo").read_text()),
+        "frequency": frequency(_texts(CPUS, "cpu*/cpufreq/scaling_cur_freq")),
+        **{f"pressure_{name}": _pressure(name) for name in ("cpu", "memory", "io")},
+        **_together(gpus),
+    }
+    return found, spent
 
 
 def _texts(folder: Path, pattern: str) -> list[str]:
@@ -196,17 +173,16 @@ def _texts(folder: Path, pattern: str) -> list[str]:
 
 def _pressure(name: str) -> float | None:
     try:
-        return pressure(Path(f"/proc/pressure/{name}").read_text())
+        return pressure((PROC / "pressure" / name).read_text())
     except (OSError, StopIteration):
         return None
 
 
-def _gpus() -> dict[str, float | None]:
+def _together(gpus: list[dict[str, float]] | None) -> dict[str, float | None]:
     """Mean utilisation and summed memory of the host's GPUs."""
-    found = gpu.sample()
-    if not found:
+    if not gpus:
         return {"gpu_utilisation": None, "gpu_memory": None}
     return {
-        "gpu_utilisation": sum(one["utilisation"] for one in found) / len(found),
-        "gpu_memory": sum(one["memory"] for one in found),
+        "gpu_utilisation": sum(one["utilisation"] for one in gpus) / len(gpus),
+        "gpu_memory": sum(one["memory"] for one in gpus),
     }

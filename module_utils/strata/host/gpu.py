@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 QUERY = "--query-gpu=index,utilization.gpu,memory.used"
@@ -24,22 +26,37 @@ BUS = Path("/sys/bus/pci/devices")
 DRIVER = Path("/proc/driver/nvidia")
 
 
-def sample() -> list[dict[str, float]] | None:
+def sample() -> tuple[list[dict[str, float]] | None, float]:
     """Of each GPU: `index`, `utilisation` (0..1), `memory` (bytes); None without NVIDIA's tool.
 
     None also when the driver does not answer. A GPU that does not give both values (one that is
     split into instances gives no utilisation) is not in the list: zero would be a measurement.
+    With it the CPU seconds that asking took.
     """
     program = shutil.which("nvidia-smi")
     if program is None:
-        return None
+        return None, 0.0
     try:
-        done = subprocess.run(
-            [program, QUERY, FORMAT], capture_output=True, text=True, timeout=TIMEOUT_S, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return parse(done.stdout)
+        said, spent = _ask([program, QUERY, FORMAT])
+    except OSError:
+        return None, 0.0
+    return None if said is None else parse(said), spent
+
+
+def _ask(command: list[str]) -> tuple[str | None, float]:
+    """What a program says, None where it fails or takes too long, and the CPU seconds it took.
+
+    Programs of trials are children of this process too: only `wait4` tells what this one took.
+    """
+    out, err = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=out, stderr=err, text=True) as process:
+        impatience = threading.Timer(TIMEOUT_S, process.kill)
+        impatience.start()
+        said = process.stdout.read() if process.stdout else ""
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        impatience.cancel()
+    return said if process.returncode == 0 else None, used.ru_utime + used.ru_stime
 
 
 def parse(text: str) -> list[dict[str, float]]:

@@ -86,6 +86,12 @@ def current() -> dict[str, Any] | None:
     return _ours() or next(_of_others(), None)
 
 
+def local_holder() -> int | None:
+    """The number of the process that holds this machine, where it is one of this machine."""
+    found = current()
+    return int(found["holder"]["pid"]) if found and is_here(found["holder"]) else None
+
+
 def is_ours(run: str, holder: dict[str, Any]) -> bool:
     """Whether this holder has the lease of this account for this run."""
     return _is_of(_ours(), run, holder)

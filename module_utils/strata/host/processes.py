@@ -25,14 +25,17 @@ class Stat:
     """What is needed of /proc/PID/stat."""
 
     state: str
+    parent: int
     session: int
-    cpu: float  # seconds, with those of ended children that were waited for
+    own: float  # CPU seconds
+    cpu: float  # the same, with those of ended children that were waited for
 
 
 def parse(text: str) -> Stat:
     """The program's name, the second field, may hold spaces and brackets."""
     fields = text.rpartition(")")[2].split()
-    return Stat(fields[0], int(fields[3]), sum(map(int, fields[11:15])) / TICK)
+    own, children = (sum(map(int, fields[a : a + 2])) / TICK for a in (11, 13))
+    return Stat(fields[0], int(fields[1]), int(fields[3]), own, own + children)
 
 
 def sizes(text: str) -> tuple[int | None, int | None]:
@@ -70,6 +73,34 @@ def used(leader: int, before: Counters) -> Counters:
         now,
         max(peak, before.memory_peak or 0) or None,
     )
+
+
+def up_to(last: int | None) -> list[int]:
+    """This process and those that it is run by, up to `last`, or else to all below the first.
+
+    On a controller `last` is ansible-playbook: the shell that it was typed into does other things.
+    """
+    chain = [os.getpid()]
+    while chain[-1] != last and (parent := _parent(chain[-1])) > 1:
+        chain.append(parent)
+    return chain
+
+
+def _parent(pid: int) -> int:
+    """Of a process; 0 of one that has ended."""
+    try:
+        return parse(Path(f"/proc/{pid}/stat").read_text()).parent
+    except OSError:
+        return 0
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    """What these processes have used, without their children."""
+    total = 0.0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            total += parse(Path(f"/proc/{pid}/stat").read_text()).own
+    return total
 
 
 def largest_child() -> int:

@@ -222,7 +222,7 @@ def _tried(source: Node | None, target: Node, shape: Shape, reverse: bool) -> Re
 
 def _stolen() -> float:
     """CPU seconds that a hypervisor has taken from this machine so far."""
-    return counters.cpu(Path("/proc/stat").read_text())[1]
+    return counters.cpu(Path("/proc/stat").read_text()).steal
 
 
 def measure_delay(nodes: list[Node], shape: Shape) -> Iterator[Reading]:

@@ -12,9 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ..cell import Resources
 from ..host.counters import Counters
+from ..members import Port
 
 OPEN_FILES = 65536
+# Where a program finds its scratch space. The image has no folder of that name: runtimes make it.
+SCRATCH = "/run/scratch"
 
 # What every program finds in its environment, and nothing else.
 ENVIRONMENT = {
@@ -54,13 +58,10 @@ class Spec:
     account: int = field(kw_only=True)  # number of the user and of the group that it runs as
     data: Path | None = None  # mounted read-only at /data
     network: str = "host"
-    cpus: str | None = None  # a CPU set, "0-3,8"
-    memory: int | None = None  # bytes
-    numa: int | None = None  # a node
-    gpus: list[str] = field(default_factory=list)
-    quota: float | None = None  # CPUs' worth of time, on whichever CPUs
-    port: int | None = None  # listened on, for peers
+    resources: Resources = field(default_factory=Resources)
+    ports: list[Port] = field(default_factory=list)  # listened on, for peers
     trial: str = ""  # whose peers share a network of their own, where one is made for them
+    scratch: bool = False  # spool holds scratch/, which the program may write to
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -73,6 +74,7 @@ class Inside:
     given: str
     out: str
     data: str
+    scratch: str
 
 
 def inside(spec: Spec) -> Inside:
@@ -85,8 +87,10 @@ def inside(spec: Spec) -> Inside:
             f"{spec.spool}/in",
             f"{spec.spool}/out",
             str(spec.data),
+            f"{spec.spool}/scratch",
         )
-    return Inside("/usr/bin/python3", "/opt/strata/site:/opt/strata", "/in", "/out", "/data")
+    fixed = ("/usr/bin/python3", "/opt/strata/site:/opt/strata", "/in", "/out", "/data")
+    return Inside(*fixed, SCRATCH)
 
 
 def program(spec: Spec) -> list[str]:

@@ -22,6 +22,7 @@ from ..host.counters import Counters
 from ..image.rootfs import Rootfs
 from .base import (
     LOG_BYTES,
+    SCRATCH,
     Ended,
     Runtime,
     Spec,
@@ -40,7 +41,7 @@ MILLISECONDS = 1000
 # Joins the control group, mounts, says that it is ready, waits for the word, becomes the program.
 SETUP = """
 set -e
-root=$1 spool=$2 data=$3 libraries=$4 files=$5; shift 5
+root=$1 spool=$2 data=$3 scratch=$4 libraries=$5 files=$6; shift 6
 for file in $GROUPS_TO_JOIN; do echo $$ > "$file"; done
 mount --bind "$root" "$root"
 mount -o remount,bind,ro,nosuid "$root"
@@ -56,6 +57,11 @@ mount -o remount,bind,nosuid "$root/out"
 if [ -n "$data" ]; then
   mount --bind "$data" "$root/data"
   mount -o remount,bind,ro,nosuid "$root/data"
+fi
+if [ -n "$scratch" ]; then
+  mkdir "$root$scratch"
+  mount --bind "$spool/scratch" "$root$scratch"
+  mount -o remount,bind,nosuid "$root$scratch"
 fi
 [ -z "$libraries" ] || mkdir "$root/run/gpu"
 for file in $libraries; do
@@ -87,13 +93,14 @@ class Native:
         if not self._rooted:
             self._refuse_what_needs_root()
             return
-        spec = self._spec
+        spec, given = self._spec, self._spec.resources
         try:
-            self._group.create(spec.cpus, spec.memory, spec.numa, spec.quota)
+            self._group.create(given.cpus, given.memory, given.numa, given.quota)
         except OSError as error:
             raise StartError(f"the control group of the trial: {error}") from error
-        libraries = " ".join(gpu.installed_driver_libraries()) if spec.gpus else ""
-        arguments = [spec.image["rootfs"], spec.spool, spec.data or "", libraries, open_files()]
+        libraries = " ".join(gpu.installed_driver_libraries()) if given.gpus else ""
+        folders = [spec.spool, spec.data or "", SCRATCH if spec.scratch else ""]
+        arguments = [spec.image["rootfs"], *folders, libraries, open_files()]
         variables = [f"{name}={value}" for name, value in self._environment().items()]
         unshare = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", SETUP, "sh"]
         command = [*unshare, *map(str, arguments), *variables, *program(spec)]
@@ -105,7 +112,7 @@ class Native:
 
     def _refuse_what_needs_root(self) -> None:
         for name in ("memory", "numa", "quota"):
-            if getattr(self._spec, name) is not None:
+            if getattr(self._spec.resources, name) is not None:
                 raise StartError(f"{name!r} needs root: no control group can be made without")
 
     def _start(self, command: list[str], **more: Any) -> None:
@@ -126,8 +133,9 @@ class Native:
             time.sleep(0.002)
 
     def _environment(self) -> dict[str, str]:
-        visible = {"CUDA_VISIBLE_DEVICES": ",".join(self._spec.gpus)}
-        libraries = {"LD_LIBRARY_PATH": "/run/gpu"} if self._spec.gpus and self._rooted else {}
+        gpus = self._spec.resources.gpus or []
+        visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+        libraries = {"LD_LIBRARY_PATH": "/run/gpu"} if gpus and self._rooted else {}
         return {**self._spec.environment, **visible, **libraries}
 
     def launch(self) -> None:
@@ -141,7 +149,8 @@ class Native:
                 # It ended while it waited: `wait` tells with which status.
                 pass
             return
-        pin = ["taskset", "--cpu-list", self._spec.cpus] if self._spec.cpus else []
+        cpus = self._spec.resources.cpus
+        pin = ["taskset", "--cpu-list", cpus] if cpus else []
         where = inside(self._spec)
         environment = {**self._environment(), "PYTHONPATH": where.code}
         command = ["/bin/sh", "-c", 'ulimit -c 0; exec "$@"', "sh", *pin, *program(self._spec)]

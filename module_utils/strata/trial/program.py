@@ -10,25 +10,20 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from .. import members
-from ..host import counters
+from ..cell import Cell, Resources
 from ..host.counters import Counters
 from ..members import Member
 from ..runtimes import base
 from ..runtimes.base import Ended, Runtime, RuntimeLostError, Spec, StartError
 from . import record
+from .order import Order
 
 TICK = 0.1  # seconds between looks at a program
-# The levels that are not options of the workload: what it runs on, and beside what.
-NOT_OPTIONS = (
-    "substrate", "runtime", "network", "label", "workload", "cpus", "memory", "numa", "gpus",
-    "quota", "distribution", "workers", "servers", "placement", "beside",
-)  # fmt: skip
 # What a workload's exit status says beside failure: its peers were gone, it is not to blame.
 PEER_LOST = 75  # EX_TEMPFAIL of sysexits.h
 
@@ -37,37 +32,22 @@ FULL = 2**20  # bytes; a disk with less free is full
 Reason = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Given:
-    """What the controller gives to every program of a slot on this host."""
-
-    run: str
-    slot: str
-    hosts: list[str]
-    host: str
-    image: dict[str, str]
-    dataset: dict[str, Any]
-    state_dir: Path
-    addresses: dict[str, str]
-    key: str = field(repr=False)
-
-
 class Program:
     """From its folder to its outcomes, one for each member that it holds."""
 
     def __init__(
-        self, given: Given, trial: dict[str, Any], here: list[Member], account: int
+        self, order: Order, trial: dict[str, Any], here: list[Member], account: int
     ) -> None:
         self.trial, self.here, self.account = trial, here, account
+        self.cell = Cell.of(trial["levels"])
         self.name = members.name(trial, here[0])
-        self.spool = given.state_dir / "trials" / self.name
+        self.spool = order.state_dir / "trials" / self.name
         self.reason: Reason | None = None
         self.ended: Ended | None = None
-        self._given = given
+        self._order = order
         self._runtime: Runtime | None = None
         self._clock = {"launched": 0.0, "finished": 0.0}
         self._started = ""
-        self._sampler = counters.Sampler(self._used)
         self._follower = threading.Thread(target=self._follow, daemon=True)
         self._over = threading.Event()
 
@@ -80,7 +60,7 @@ class Program:
         with _said("the folder of the trial"):
             spec = self._spec()
             self._write_config(spec)
-        self._runtime = make(str(self.trial["levels"]["runtime"]), spec)
+        self._runtime = make(self.cell.platform.runtime, spec)
         self._started = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._clock = dict.fromkeys(self._clock, time.monotonic())
         with _said("what it needs"):
@@ -89,7 +69,6 @@ class Program:
     def launch(self) -> None:
         """Start it. Raises StartError."""
         assert self._runtime  # noqa: S101 - prepare came first
-        self._sampler.start()
         self._clock = dict.fromkeys(self._clock, time.monotonic())
         with _said("its program"):
             self._runtime.launch()
@@ -135,21 +114,21 @@ class Program:
     def outcomes(self) -> list[dict[str, Any]]:
         """What each of its members did: `{record, steps, usage, stdout, stderr}`.
 
-        The first member's holds what is the program's: usage, logs, CPU time, memory.
+        The first member's holds what is the program's: logs, CPU time, memory. `usage`, which is
+        the trial's on this host, is left empty.
         """
         self._over.set()
         if self._follower.ident is not None:
             self._follower.join()
-        self._sampler.stop()
         self._clock["finished"] = max(self._end(), self._clock["launched"])
         stdout, stderr = self._runtime.logs() if self._runtime else ("", "")
-        shared = {"usage": self._sampler.rows, "stdout": stdout, "stderr": stderr}
+        shared = {"usage": [], "stdout": stdout, "stderr": stderr}
         found = []
         for number, member in enumerate(self.here):
             folder = self.spool / "out"
-            if self.trial["levels"]["placement"] == "together":
+            if self.cell.scenario.placement == "together":
                 folder = folder / f"member-{number}"
-            used = self._used() if number == 0 else Counters()
+            used = self.used() if number == 0 else Counters()
             document, steps = self._document(member, folder, used, stderr)
             found.append({"record": document, "steps": steps, **shared})
             shared = {"usage": [], "stdout": "", "stderr": ""}
@@ -163,12 +142,8 @@ class Program:
     def _document(
         self, member: Member, folder: Path, used: Counters, stderr: str
     ) -> tuple[dict[str, Any], str]:
-        given = self._given
-        document = record.base(
-            {**self.trial, "run": given.run, "slot": given.slot, "hosts": given.hosts},
-            given.image,
-            given.dataset,
-        )
+        slot = {key: self._order.slot[key] for key in ("run", "slot", "hosts")}
+        document = record.base({**self.trial, **slot}, self._order.image, self._order.dataset)
         document["member"] = {key: member[key] for key in ("role", "index", "host")}
         document["started"], document["clock"] = self._started, dict(self._clock)
         reason = self.reason or self._why_failed()
@@ -178,7 +153,9 @@ class Program:
             result = record.read_result(folder) if reason is None else {}
         except ValueError as error:
             reason = reason or ("output", str(error))
-        record.complete(document, result, rows, used, self._sampler)
+        record.complete(document, result, rows, used)
+        if self.trial.get("scratch") and member is self.here[0]:
+            document["metrics"]["scratch"] = record.space(self.spool / "scratch")
         if reason is None:
             document["status"] = "ok"
         else:
@@ -189,7 +166,7 @@ class Program:
     def _why_failed(self) -> Reason | None:
         if self.ended is None:
             return "start", "it was not started"
-        found = why_failed(self.ended, self.trial["levels"])
+        found = why_failed(self.ended, self.cell.resources)
         # Its own last words may have found no room, either.
         if found and shutil.disk_usage(self.spool).free < FULL:
             return found[0], f"{found[1]}: No space left on device, at {self.spool}"
@@ -206,29 +183,26 @@ class Program:
         shutil.rmtree(self.spool, ignore_errors=True)
         return why
 
-    def _used(self) -> Counters:
+    def used(self) -> Counters:
+        """What it has used so far; once it has ended, all that it used."""
         return self._runtime.usage() if self._runtime else Counters()
 
     def _spec(self) -> Spec:
-        levels, given = self.trial["levels"], self._given
-        data = given.dataset.get("path") if levels.get("data") == "real" else None
-        peers = len(self.trial["members"]) > 1 and levels["placement"] != "together"
+        order, cell = self._order, self.cell
+        data = order.dataset.get("path") if cell.options.get("data") == "real" else None
         return Spec(
             name=self.name,
-            run=given.run,
-            workload=levels["workload"],
+            run=order.slot["run"],
+            workload=cell.workload,
             spool=self.spool,
-            image=given.image,
+            image=order.image,
             account=self.account,
             data=Path(data) if data else None,
-            network=levels["network"],
-            cpus=levels["cpus"],
-            memory=levels["memory"],
-            numa=levels["numa"],
-            gpus=[str(gpu) for gpu in levels["gpus"] or []],
-            quota=levels["quota"],
-            port=self.here[0]["port"] if peers else None,
-            trial=self.trial["trial"] if peers and members.own_network(levels) else "",
+            network=cell.platform.network,
+            resources=cell.resources,
+            ports=members.ports(self.trial, self.here),
+            trial=self.trial["trial"] if members.own_network(cell) else "",
+            scratch=self.trial.get("scratch", False),
             environment=base.ENVIRONMENT,
         )
 
@@ -236,38 +210,41 @@ class Program:
         """It holds the key of the trial: no other account reads it, or gets to it on the host."""
         self.spool.parent.mkdir(parents=True, exist_ok=True)
         self.spool.mkdir(mode=0o700)
-        for name in ("in", "out"):
+        own = ["out", "scratch"] if spec.scratch else ["out"]
+        for name in ("in", *own):
             (self.spool / name).mkdir()
         path = self.spool / "in" / "config.json"
         path.touch(mode=0o600)
         path.write_text(json.dumps(self._config(spec)))
-        for owned in (self.spool / "out", path):
+        for owned in (*(self.spool / name for name in own), path):
             os.chown(owned, self.account, -1)
 
     def _config(self, spec: Spec) -> dict[str, Any]:
-        levels = self.trial["levels"]
+        given, where = self.cell.resources, base.inside(spec)
         config: dict[str, Any] = {
-            "options": {k: v for k, v in levels.items() if k not in NOT_OPTIONS},
-            "data_dir": base.inside(spec).data if spec.data else None,
-            "cpus": count(levels["cpus"], levels["quota"]),
+            "options": self.cell.options,
+            "data_dir": where.data if spec.data else None,
+            "cpus": count(given.cpus, given.quota),
         }
         if self.trial["role"] == "background":
             config["until_told"] = True
-        if levels["placement"] == "together":
-            config["together"] = self._together(levels)
+        if spec.scratch:
+            config["scratch"] = where.scratch
+        if self.cell.scenario.placement == "together":
+            config["together"] = self._together(given)
         elif len(self.trial["members"]) > 1:
-            config["cluster"] = self._cluster(self.here[0])
+            config |= self._peers(self.here[0])
         return config
 
-    def _cluster(self, member: Member) -> dict[str, Any]:
-        return members.cluster(self.trial, member, self._given.addresses, self._given.key)
+    def _peers(self, member: Member) -> dict[str, Any]:
+        return members.told(self.trial, member, self._order.addresses, self._order.key)
 
-    def _together(self, levels: dict[str, Any]) -> list[dict[str, Any]]:
-        cpus = cpu_list(levels["cpus"]) or sorted(os.sched_getaffinity(0))
+    def _together(self, given: Resources) -> list[dict[str, Any]]:
+        cpus = cpu_list(given.cpus) or sorted(os.sched_getaffinity(0))
         pinned = members.pins(self.here, cpus)
         return [
             {
-                "cluster": self._cluster(member),
+                **self._peers(member),
                 "affinity": ",".join(map(str, chosen)),
                 "cpus": len(chosen),
             }
@@ -304,14 +281,14 @@ def count(cpus: str | None, quota: float | None = None) -> int | None:
     return chosen if cpus else None
 
 
-def why_failed(ended: Ended, levels: dict[str, Any]) -> Reason | None:
+def why_failed(ended: Ended, given: Resources) -> Reason | None:
     """The cause of an end that was no success, or None."""
     if ended.code == 0:
         return None
-    if ended.memory and levels["memory"] is None:
+    if ended.memory and given.memory is None:
         return "memory", "the kernel killed it because the host had no memory left"
     if ended.memory:
-        return "memory", f"it needed more than its memory limit of {levels['memory']} bytes"
+        return "memory", f"it needed more than its memory limit of {given.memory} bytes"
     if ended.code == PEER_LOST:
         return "peer", "a peer was not found, or went away"
     if ended.code < 0:

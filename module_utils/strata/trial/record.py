@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import stat
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from ..cell import Platform
 from ..host.counters import Counters
+from ..host.sampler import Sample, spent
 
 SCHEMA = 3
 # What is said of a dataset, here and in run.json.
@@ -33,13 +37,40 @@ METRICS: tuple[dict[str, Any], ...] = (
         **{"name": "cpu", "label": "CPU time", "unit": "s", "better": "lower"},
         **{"combine": "total"},
     },
+    # The CPU time of those who were not this trial, while it was measured. Each of its hosts has
+    # its own, so that a trial of several hosts has the sum.
+    {
+        **{"name": "cpu_beside", "label": "CPU time beside it", "unit": "s", "better": ""},
+        **{"combine": "total"},
+    },
+    {
+        **{"name": "cpu_strata", "label": "CPU time of Strata", "unit": "s", "better": ""},
+        **{"combine": "total"},
+    },
+    {
+        **{"name": "cpu_others", "label": "CPU time of others", "unit": "s", "better": ""},
+        **{"combine": "total"},
+    },
     {
         **{"name": "memory_peak", "label": "Peak memory", "unit": "bytes", "better": "lower"},
         **{"combine": "total"},
     },
 )
+# What is measured beside that where a trial has space to write to.
+SCRATCH: dict[str, Any] = {
+    **{"name": "scratch", "label": "Scratch space at the end", "unit": "bytes"},
+    **{"combine": "total"},
+}
 # A share of the CPU time of the trial that a hypervisor may take before the trial is doubted.
 STEAL_SHARE = 0.02
+# A share of the CPU time of the host that processes may use that are neither the trial's, nor run
+# beside it, nor Strata's: a trial that wants all CPUs loses as much. It is also the drift above
+# which a trial counts as not steady.
+OTHERS_SHARE = 0.05
+# CPU seconds of others that are no doubt even in the shortest trial: a runtime's engine takes some
+# hundredths to see to the end of its programs, and the kernel counts in hundredths on each CPU.
+OTHERS_LEAST_S = 0.2
+BLOCK = 512  # bytes, of which `st_blocks` counts, whatever the file system's own are
 OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload
 # What every step has beside its phase, each a number.
 STEP_NUMBERS = ("mono", "items", "duration_s", "input_s", "compute_s")
@@ -50,12 +81,11 @@ ORDERED = ("run", "slot", "trial", "cell", "repetition", "role", "levels", "host
 def base(order: dict[str, Any], image: dict[str, str], dataset: dict[str, Any]) -> dict[str, Any]:
     """A record before anything ran."""
     levels = order["levels"]
-    platform = "/".join(str(levels[part]) for part in ("substrate", "runtime", "network"))
     data = {key: dataset.get(key) for key in DATASET} if dataset else None
     return {
         "schema": SCHEMA,
         **{key: order[key] for key in ORDERED},
-        "platform": platform,
+        "platform": str(Platform.of(levels)),
         "status": "failed",
         "reason": None,
         "image": {"kind": image["kind"], "digest": image["digest"]},
@@ -74,20 +104,33 @@ def base(order: dict[str, Any], image: dict[str, str], dataset: dict[str, Any]) 
 
 
 def complete(
-    document: dict[str, Any],
-    result: dict[str, Any],
-    rows: list[dict[str, Any]],
-    used: Counters,
-    sampler: Any,
+    document: dict[str, Any], result: dict[str, Any], rows: list[dict[str, Any]], used: Counters
 ) -> None:
-    """Fill in phases, metrics and flags; `sampler` is a `usage.Sampler` that was stopped."""
+    """Fill in phases, metrics and flags of a program that has ended."""
     clock = document["clock"]
-    seconds = clock["finished"] - clock["launched"]
     document["phases"] = phases(result.get("marks", {}), rows, clock["launched"], clock["finished"])
     document["metrics"] = metrics(result, document["phases"], used, clock)
     document["flags"] += result.get("flags", [])
-    document["flags"] += flags(sampler.first, sampler.last, used, os.cpu_count() or 1, seconds)
+    if used.throttled:
+        detail = f"a CPU limit held it back in {used.throttled} periods"
+        document["flags"].append({"name": "throttled", "detail": detail})
     document["workload"] = result
+
+
+def tell_host(document: dict[str, Any], first: Sample, last: Sample, own: Collection[str]) -> None:
+    """Fill in who used this host's CPUs between two samples, and the doubts that these raise.
+
+    `own` are the names of the trial's programs.
+    """
+    found = spent(first, last, own)
+    by_whom = {
+        "cpu_beside": found.beside,
+        "cpu_strata": found.strata,
+        "cpu_others": found.others,
+    }
+    known = {name: {"value": s, "unit": "s"} for name, s in by_whom.items() if s is not None}
+    document["metrics"] |= known
+    document["flags"] += flags(first, last, found.others, os.cpu_count() or 1)
 
 
 def read_result(out: Path) -> dict[str, Any]:
@@ -228,19 +271,29 @@ def metrics(
     return {**result.get("scalars", {}), **host}
 
 
-def flags(
-    before: Any, after: Any, used: Counters, cores: int, seconds: float
-) -> list[dict[str, str]]:
-    """Doubts that the host's counters raise; `before` and `after` are `usage.Totals`."""
-    found = []
-    share = (after.steal - before.steal) / max(cores * seconds, 1e-9)
-    if share > STEAL_SHARE:
-        found.append(("steal", f"{share:.1%} of the CPU time went to other guests"))
-    if after.swap > before.swap:
-        found.append(("swap", f"{after.swap - before.swap:.0f} bytes swapped in or out"))
-    if used.throttled:
-        found.append(("throttled", f"a CPU limit held it back in {used.throttled} periods"))
-    if after.throttled > before.throttled:
-        times = after.throttled - before.throttled
+def space(folder: Path) -> dict[str, Any]:
+    """What the files below a folder take of the disk, as a metric. They may be going meanwhile."""
+    size = 0
+    for where, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            with contextlib.suppress(OSError):
+                size += os.lstat(Path(where, name)).st_blocks * BLOCK
+    return {"value": size, "unit": SCRATCH["unit"]}
+
+
+def flags(before: Sample, after: Sample, others: float | None, cores: int) -> list[dict[str, str]]:
+    """Doubts that the host's counters raise; `others` are CPU seconds, None where unknown."""
+    found, first, last = [], before.host, after.host
+    available = max(cores * (after.mono - before.mono), 1e-9)
+    stolen = (last.steal - first.steal) / available
+    if stolen > STEAL_SHARE:
+        found.append(("steal", f"{stolen:.1%} of the CPU time went to other guests"))
+    if others is not None and others > max(OTHERS_SHARE * available, OTHERS_LEAST_S):
+        share = f"{others / available:.1%} of the CPU time ({others:.1f} s)"
+        found.append(("disturbed", f"{share} went to processes that are no part of the slot"))
+    if last.swap > first.swap:
+        found.append(("swap", f"{last.swap - first.swap:.0f} bytes swapped in or out"))
+    if last.throttled > first.throttled:
+        times = last.throttled - first.throttled
         found.append(("throttled", f"the CPUs' counts of thermal throttling rose by {times}"))
     return [{"name": name, "detail": detail} for name, detail in found]

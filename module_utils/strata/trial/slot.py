@@ -10,62 +10,22 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .. import members, runtimes
 from ..host import exclusive, fingerprint, lease, owned, processes
+from ..host.sampler import Sampler
 from ..runtimes.base import Runtime, Spec, StartError
-from . import account, termination
-from .program import TICK, Given, Program
+from . import account, record, termination
+from .order import Order
+from .program import TICK, Program
 
 STACK_SECONDS = 1.0
 # How long the others of a trial have to end by themselves once one of them has failed.
 PEER_SECONDS = 10.0
 # How long a background job has to finish its step and write its result.
 BACKGROUND_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class Order:
-    """What the controller asks of this host."""
-
-    slot: dict[str, Any]  # run, slot, hosts, trials
-    host: str
-    image: dict[str, str]
-    dataset: dict[str, Any]
-    reference: dict[str, Any]
-    time_limit: float
-    state_dir: Path
-    addresses: dict[str, str] = field(default_factory=dict)
-    key: str = field(default="", repr=False)
-
-    def programs(self) -> list[Program]:
-        """The programs of all trials on this host, background jobs first. Raises Refused.
-
-        Each trial has an account of its own.
-        """
-        slot = self.slot
-        given = Given(
-            run=slot["run"],
-            slot=slot["slot"],
-            hosts=slot["hosts"],
-            host=self.host,
-            image=self.image,
-            dataset=self.dataset,
-            state_dir=self.state_dir,
-            addresses=self.addresses,
-            key=self.key,
-        )
-        taken = set[int]()
-        found = [
-            Program(given, trial, here, number)
-            for trial in slot["trials"]
-            for number in [account.own(taken)]
-            for here in members.programs(self.host, trial)
-        ]
-        return sorted(found, key=lambda program: program.measured)
 
 
 class LostController(Exception):  # noqa: N818 - what happened, not a fault of this program
@@ -91,11 +51,12 @@ def run(
             flags.append({"name": "leftovers", "detail": ", ".join(stale)})
         drift = fingerprint.drift(order.reference) if order.reference else []
         flags += exclusive.settle()
-        programs = order.programs()
-        runner = SlotRunner(programs, order.time_limit, lambda: signals.to_end() or gone())
+        programs = _programs(order)
+        runner = SlotRunner(programs, order.time_limit_s, lambda: signals.to_end() or gone())
         try:
             runner.play(make)
             outcomes = [outcome for program in programs for outcome in program.outcomes()]
+            _tell_usage(programs, outcomes, runner.sampler)
         finally:
             left = [why for why in [program.remove() for program in programs] if why]
         flags += [{"name": "leftovers", "detail": why} for why in left]
@@ -103,6 +64,37 @@ def run(
             outcome["record"]["flags"] = flags + outcome["record"]["flags"]
             outcome["record"]["drift"] = drift
         return outcomes
+
+
+def _programs(order: Order) -> list[Program]:
+    """The programs of all trials on this host, background jobs first. Raises Refused.
+
+    Each trial has an account of its own.
+    """
+    taken = set[int]()
+    found = [
+        Program(order, trial, here, number)
+        for trial in order.slot["trials"]
+        for number in [account.own(taken)]
+        for here in members.programs(order.host, trial)
+    ]
+    return sorted(found, key=lambda program: program.measured)
+
+
+def _tell_usage(programs: list[Program], outcomes: list[dict[str, Any]], sampler: Sampler) -> None:
+    """Give what was sampled for a trial to the first of its outcomes on this host."""
+    told = set()
+    for outcome in outcomes:
+        document = outcome["record"]
+        trial = document["trial"]
+        if trial in told:
+            continue
+        told.add(trial)
+        own = {program.name for program in programs if program.trial["trial"] == trial}
+        clock = document["clock"]
+        outcome["usage"] = sampler.rows(own, clock["launched"], clock["finished"])
+        if sampler.span:
+            record.tell_host(document, *sampler.span, own)
 
 
 class SlotRunner:
@@ -115,6 +107,7 @@ class SlotRunner:
         self._measured = [program for program in programs if program.measured]
         self._background = [program for program in programs if not program.measured]
         self._deadline = 0.0
+        self.sampler = Sampler()
 
     def play(self, make: Callable[[str, Spec], Runtime]) -> None:
         """Never raises what a trial may do; every program knows its reason afterwards."""
@@ -134,17 +127,21 @@ class SlotRunner:
             )
         except LostController as error:
             self._fail_all("controller_lost", str(error))
+        finally:
+            self.sampler.stop()
 
     def _play_measured(self, make: Callable[[str, Spec], Runtime]) -> None:
         # Its own time begins when it does.
         self._deadline = time.monotonic() + self._limit
         if self._start(self._measured, make):
+            self.sampler.begin()
             self._until(self._all_over_or_one_failed)
+            self.sampler.end()
             self._free_peers()
 
     def _start(self, programs: list[Program], make: Callable[[str, Spec], Runtime]) -> bool:
         """Whether all of them started: first all are prepared, then all launched."""
-        for what in (lambda p: p.prepare(make), Program.launch):
+        for what in (lambda p: p.prepare(make), self._launch):
             for program in programs:
                 try:
                     what(program)
@@ -153,6 +150,10 @@ class SlotRunner:
                     return False
                 self._look()
         return True
+
+    def _launch(self, program: Program) -> None:
+        program.launch()
+        self.sampler.watch(program.name, program.used)
 
     def _all_over_or_one_failed(self) -> bool:
         failed = any(p.over and (p.ended is None or p.ended.code != 0) for p in self._measured)

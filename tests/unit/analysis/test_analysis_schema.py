@@ -46,6 +46,14 @@ def test_what_is_written_validates_as_it_is_read(run: Path) -> None:
     schema.validate_event({"event": "opened", "wall": "2025-01-01T00:00:00Z", "mono": 1.5})
 
 
+def test_a_plan_of_members_with_one_port_each_is_read(run: Path) -> None:
+    plan = document(run / "plan.json")
+    member = {"role": "worker", "index": 0, "host": "node1", "port": 29400}
+    plan["slots"][0]["trials"][0]["members"] = [member]
+    (found,) = schema.validate_plan(plan).slots[0].trials[0].members
+    assert found.model_dump() == {"role": "worker", "index": 0, "host": "node1", "ports": []}
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize(
     ("place", "keys"),

@@ -90,9 +90,9 @@ def test_an_option_with_the_name_of_a_factor_is_refused(
         "Options", [(name, int, 1)], bases=(spin.Options,), frozen=True
     )
     monkeypatch.setattr(spin, "Options", toy)
-    with pytest.raises(Refused, match=f"{name} of spin"):
+    with pytest.raises(Refused, match=f"given: spin: an option .* given: {name}"):
         load(tmp_path, workload="spin", factors={"runtime": ["native"]}, options={})
-    with pytest.raises(Refused, match=f"{name} of spin"):
+    with pytest.raises(Refused, match=f"given: spin: an option .* given: {name}"):
         experiment.resolve_options("spin", {})
 
 

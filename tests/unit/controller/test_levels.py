@@ -5,24 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from strata import cell
+from strata.cell import Resources
 from strata.errors import Refused
 
-import workloads
 from controller import levels, placing
+from workloads import _declare
 
 NAN = float("nan")
 
 
 def test_the_table_names_all_factors_in_the_order_of_a_cell() -> None:
-    names = (*levels.PLATFORM, "label", *levels.RESOURCES, *levels.SCENARIO)
-    assert tuple(levels.FACTORS) == names
+    assert tuple(levels.FACTORS) == tuple(name for name in cell.NAMES if name != "workload")
 
 
-@pytest.mark.parametrize("name", workloads.NAMES)
-def test_no_option_of_a_workload_has_the_name_of_a_built_in(name: str) -> None:
-    """It would be taken for the factor, and the workload would never see it."""
-    options = set(workloads.options(name).__dataclass_fields__)
-    assert not options & {*levels.FACTORS, "workload"}
+def test_workloads_know_the_names_that_are_taken() -> None:
+    """They are declared in the image, where nothing of Strata's but the workloads is."""
+    assert _declare.BUILT_IN == cell.NAMES
 
 
 @pytest.mark.parametrize(
@@ -103,10 +102,10 @@ HOST = placing.Host(
     ],
 )
 def test_a_host_has_what_a_cell_is_given_or_lacks_it(given: dict[str, Any], lacks: str) -> None:
-    assert levels.lacking(given, HOST) == lacks
-    assert levels.lacking(given, placing.Host("paper", "vm", ("native",))) == ""
+    assert levels.lacking(Resources(**given), HOST) == lacks
+    assert levels.lacking(Resources(**given), placing.Host("paper", "vm", ("native",))) == ""
 
 
 def test_a_host_without_a_gpu_lacks_each() -> None:
     bare = placing.Host("here", "vm", ("native",), gpus=frozenset())
-    assert levels.lacking({"gpus": ["0"]}, bare) == "GPU 0, of none"
+    assert levels.lacking(Resources(gpus=["0"]), bare) == "GPU 0, of none"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controller import merge, metrics
+from tests.conftest import lone
 
 WORKLOAD = "tf_image_classification"
 LEVELS = {"distribution": "ring", "workers": 2, "servers": 0, "workload": WORKLOAD}
@@ -57,16 +58,25 @@ def test_a_lone_trial_is_what_its_member_left() -> None:
     assert found["usage"] == [{"mono": 1.0, "host": "n1"}]
 
 
+def test_what_others_used_is_the_sum_over_hosts() -> None:
+    """The first member on each host says it, for all that are there."""
+    parts = [part("worker", n, host, steps(0, 2, 1.0)) for n, host in enumerate(["n1", "n1", "n2"])]
+    for said, index in ((1.5, 0), (2.0, 2)):
+        parts[index]["record"]["metrics"]["cpu_others"] = {"value": said, "unit": "s"}
+    found = merge.trial(parts, DECLARED[WORKLOAD])["record"]
+    assert found["metrics"]["cpu_others"] == {"value": 3.5, "unit": "s"}
+
+
 def test_the_figures_of_a_cluster_are_on_the_clock_of_the_chief() -> None:
     paths = {"worker 0": {"worker 1": 100.0}, "worker 1": {"worker 0": 80.0}}
     told = {"paths": paths, "bytes_per_step": 40.0}
     parts = [
+        part("worker", 0, "n1", steps(0.0, 10, 1.25, 0.5), cluster={**told, "clock_offset_s": 0.0}),
         # Its host's clock is 1000 s ahead; on the chief's it began half a second late.
         part(
             "worker", 1, "n2", steps(1000.5, 10, 1.25, 0.5),
             cluster={**told, "clock_offset_s": -1000.0},
         ),
-        part("worker", 0, "n1", steps(0.0, 10, 1.25, 0.5), cluster={**told, "clock_offset_s": 0.0}),
     ]  # fmt: skip
     found = merge.trial(parts, DECLARED[WORKLOAD])
     values = {name: metric["value"] for name, metric in found["record"]["metrics"].items()}
@@ -85,6 +95,40 @@ def test_the_figures_of_a_cluster_are_on_the_clock_of_the_chief() -> None:
     assert found["stdout"].startswith("== worker 0 on n1\nout of n1\n== worker 1 on n2\n")
     assert [m["host"] for m in found["record"]["members"]] == ["n1", "n2"]
     assert len(found["record"]["flags"]) == 1
+
+
+def declare(name: str, combine: str, role: str = "") -> dict[str, Any]:
+    rest = {"unit": "1", "better": "", "headline": False}
+    return {"name": name, "label": name, "combine": combine, "role": role, **rest}
+
+
+def test_client_and_server_combine_as_their_metrics_declare() -> None:
+    def one(role: str, index: int, **values: float) -> dict[str, Any]:
+        found = part(role, index, f"{role}{index}")
+        found["record"]["metrics"] = {k: {"value": v, "unit": "1"} for k, v in values.items()}
+        return found
+
+    parts = [
+        one("server", 1, lost=3.0, cpu=1.0),
+        one("server", 0, lost=5.0, cpu=2.0, version=9.0),
+        one("client", 0, rate=7.0, lost=100.0, cpu=4.0),
+    ]
+    declared = {
+        "items": None,
+        "metrics": [
+            declare("rate", "chief"),
+            declare("lost", "max", "server"),
+            declare("version", "chief", "server"),
+            declare("cpu", "total"),
+        ],
+    }
+    roster = [{"role": "client", "index": 0}, *({"role": "server", "index": n} for n in (0, 1))]
+    trials = [{**{"trial": "c-r1", "role": "measured", "levels": LEVELS}, "members": roster}]
+    (found,) = merge.slot(trials, parts, {WORKLOAD: declared})
+    values = {name: metric["value"] for name, metric in found["record"]["metrics"].items()}
+    assert values == {"rate": 7.0, "lost": 5.0, "version": 9.0, "cpu": 7.0}
+    assert [m["role"] for m in found["record"]["members"]] == ["client", "server", "server"]
+    assert found["stdout"].startswith("== client 0 on client0\n")
 
 
 def members(**hosts: str) -> list[dict[str, Any]]:
@@ -160,9 +204,10 @@ def slot_of(beside: str, **more: Any) -> dict[str, Any]:
     background = part("worker", 0, "n1", beside, **more)
     background["record"] |= {"trial": "c-r1-beside", "role": "background"}
     trials = [
-        {"trial": "c-r1", "role": "measured", "levels": LEVELS},
+        {"trial": "c-r1", "role": "measured", "levels": LEVELS, "members": lone("n1")},
         {"trial": "c-r1-beside", "role": "background", "levels": {"workload": "spin"}},
     ]
+    trials[1]["members"] = lone("n1")
     declared = metrics.declared([WORKLOAD, "spin"])
     found = merge.slot(trials, [background, measured], declared)
     assert [outcome["record"]["role"] for outcome in found] == ["measured", "background"]

@@ -171,7 +171,7 @@ def test_budgets_are_kept() -> None:
                 "options": {"workers": 20_000, "servers": 20_000, "placement": "packed"},
                 "factors": {"distribution": ["ps_sync"]},
             },
-            "has a port, from 29400 to 65535",
+            "has its ports, from 29400 to 65535",
         ),
         (
             {

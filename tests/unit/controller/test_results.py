@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import files, members, units
+from strata import files, units
 from strata.errors import Refused
 
 from action_plugins.strata_results import ActionModule
 from analysis import report
 from controller import metrics, results
+from tests.conftest import lone
 
 LEVELS = {
     **{"substrate": "vm", "runtime": "native", "network": "host", "workload": "spin"},
@@ -26,7 +27,7 @@ LEVELS = {
 
 def trial(number: int) -> dict[str, Any]:
     rest = {"cell": f"c{number}", "repetition": 1, "role": "measured", "levels": LEVELS}
-    return {"trial": f"c{number}-r1", **rest, "members": members.roster(1, 0, ["here"])}
+    return {"trial": f"c{number}-r1", **rest, "members": lone("here")}
 
 
 SLOTS = [

@@ -1,16 +1,11 @@
-"""Parsers of what the kernel says, on text as it says it, and the sampler on this machine."""
+"""Parsers of what the kernel says, on text as it says it."""
 
 from __future__ import annotations
 
-import itertools
-import time
 from pathlib import Path
 
 import pytest
 from strata.host import cgroup, counters
-from strata.host.counters import Counters
-
-from tests.conftest import REPO
 
 # Linux 6.18 on a virtual machine, 2 CPUs.
 STAT = """cpu  10300 20 4100 90000 600 0 80 250 0 0
@@ -29,10 +24,12 @@ docker0:100 1 0 0 0 0 0 0  200 2 0 0 0 0 0 0
 """
 
 
-def test_cpu_time_that_is_busy_and_stolen() -> None:
-    busy, steal = counters.cpu(STAT)
-    assert busy == pytest.approx((10300 + 20 + 4100 + 80 + 250) / counters.TICK)
-    assert steal == pytest.approx(250 / counters.TICK)
+def test_cpu_time_by_what_it_went_to() -> None:
+    found = counters.cpu(STAT)
+    assert found.busy == pytest.approx((10300 + 20 + 4100 + 80) / counters.TICK)
+    assert found.interrupts == pytest.approx(80 / counters.TICK)
+    assert found.iowait == pytest.approx(600 / counters.TICK)
+    assert found.steal == pytest.approx(250 / counters.TICK)
 
 
 def test_whole_disks_count_and_partitions_do_not() -> None:
@@ -70,59 +67,6 @@ def test_a_host_without_counters_has_zeros(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_thermal_counters_are_summed() -> None:
     assert counters.throttled(["3\n", "0\n", "4\n"]) == 7
-
-
-def documented() -> set[str]:
-    """The columns in docs/results.md."""
-    page = (REPO / "docs/results.md").read_text()
-    words = page.split("## usage.parquet")[1].split("\n## ")[0].split("`")[1::2]
-    assert len(words) > 10
-    return set(words)
-
-
-def test_the_rows_have_the_documented_columns() -> None:
-    counted = iter(Counters(cpu=float(n), memory=7) for n in range(1000))
-    sampler = counters.Sampler(lambda: next(counted), interval=0.02)
-    sampler.start()
-    while len(sampler.rows) < 3:
-        time.sleep(0.01)
-    sampler.stop()
-    for row in sampler.rows:
-        assert set(row) == documented() - {"host"}, "the host is added by the controller"
-        assert row["workload_memory"] == 7
-    begun = [row["mono"] for row in sampler.rows]
-    assert begun == sorted(begun)
-    assert sampler.rows[1]["workload_cpu"] == pytest.approx(1 / (begun[1] - begun[0]), rel=0.1)
-
-
-def test_a_workload_that_tells_nothing_gives_null_and_no_error() -> None:
-    sampler = counters.Sampler(Counters, interval=0.01)
-    sampler.start()
-    while not sampler.rows:
-        time.sleep(0.01)
-    sampler.stop()
-    assert sampler.rows[0]["workload_cpu"] is None
-
-
-def test_the_sampler_samples_until_it_is_stopped() -> None:
-    ticks = itertools.count(1)
-    sampler = counters.Sampler(lambda: Counters(cpu=float(next(ticks)), memory=7), interval=0.02)
-    sampler.start()
-    deadline = time.monotonic() + 30
-    while len(sampler.rows) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    sampler.stop()
-    assert len(sampler.rows) >= 3
-    row = sampler.rows[-1]
-    assert row["workload_memory"] == 7
-    assert row["workload_cpu"] > 0.2
-    assert {"mono", "cpu_busy", "steal", "disk_read", "net_sent", "pressure_io"} <= set(row)
-
-
-def test_a_sampler_that_never_started_can_be_stopped() -> None:
-    sampler = counters.Sampler(Counters)
-    sampler.stop()
-    assert sampler.rows == []
 
 
 def test_counters_of_both_versions_of_control_groups(tmp_path: Path) -> None:

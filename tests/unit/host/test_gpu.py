@@ -58,7 +58,7 @@ def test_without_the_tool_there_is_no_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpu.sample() is None
+    assert gpu.sample() == (None, 0.0)
 
 
 def test_a_gpu_is_named_by_number_and_uuid_and_so_are_its_parts() -> None:
@@ -73,7 +73,9 @@ def test_a_gpu_is_named_by_number_and_uuid_and_so_are_its_parts() -> None:
 def test_the_tool_is_asked_for_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     tool(tmp_path, f'[ "$1 $2" = "{gpu.QUERY} {gpu.FORMAT}" ] && echo 0, 50, 2')
-    assert gpu.sample() == [{"index": 0, "utilisation": 0.5, "memory": 2 * 2**20}]
+    found, seconds = gpu.sample()
+    assert found == [{"index": 0, "utilisation": 0.5, "memory": 2 * 2**20}]
+    assert seconds > 0
 
 
 @pytest.mark.parametrize("text", ["exit 9", "exec /bin/sleep 20"])
@@ -83,7 +85,7 @@ def test_a_driver_that_does_not_answer_gives_none(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(gpu, "TIMEOUT_S", 0.2)
     tool(tmp_path, text)
-    assert gpu.sample() is None
+    assert gpu.sample()[0] is None
 
 
 def test_the_drivers_own_libraries_once_each() -> None:

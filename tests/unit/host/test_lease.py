@@ -354,3 +354,11 @@ def test_waiting_for_a_lock_has_an_end_and_names_the_holder(
         lease.acquire("a", holder(), 60)
     assert f"lease.lock: process {os.getpid()}, " in str(refused.value)
     assert not lease.acquire("a", holder(), 60), "it is free again"
+
+
+def test_the_holder_is_a_process_here_or_none_that_can_be_looked_at() -> None:
+    assert lease.local_holder() is None
+    lease.acquire("r", holder())
+    assert lease.local_holder() == os.getpid()
+    lease.acquire("r", ELSEWHERE, force=True)
+    assert lease.local_holder() is None

@@ -17,9 +17,11 @@ import pytest
 from docker.errors import APIError, ImageNotFound
 from requests.exceptions import ConnectionError as Refusal
 from strata import runtimes
+from strata.cell import Resources
 from strata.errors import Refused
 from strata.host import cgroup, processes
 from strata.host.counters import Counters
+from strata.members import Port
 from strata.runtimes import base, native
 from strata.runtimes.base import Ended, RuntimeLostError, Spec, StartError
 from strata.runtimes.docker import container as containers
@@ -48,7 +50,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Native]]:
         (spool / name).mkdir(parents=True)
     made: list[Native] = []
 
-    def begin(do: str, **more: Any) -> Native:
+    def begin(do: str, **given: Any) -> Native:
         (spool / "in/config.json").write_text(json.dumps({"do": do}))
         image = {"kind": "venv", "digest": "d", "rootfs": str(venv)}
         environment = {**base.ENVIRONMENT, "PATH": os.environ["PATH"]}
@@ -60,7 +62,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Native]]:
             image,
             account=os.geteuid(),
             environment=environment,
-            **more,
+            resources=Resources(**given),
         )
         made.append(Native(spec))
         made[-1].prepare()
@@ -263,7 +265,8 @@ def begun(tmp_path: Path, **more: Any) -> containers.Docker:
 
 
 def test_a_container_gets_the_least_it_needs(engine: Engine, tmp_path: Path) -> None:
-    begun(tmp_path, cpus="0-1", memory=2**30, numa=1, data=Path("/d"), gpus=["0"])
+    given = Resources(cpus="0-1", memory=2**30, numa=1, gpus=["0"])
+    begun(tmp_path, data=Path("/d"), resources=given)
     given = engine.created
     assert given["cap_drop"] == ["ALL"]
     assert given["security_opt"] == ["no-new-privileges"]
@@ -282,6 +285,15 @@ def test_a_container_gets_the_least_it_needs(engine: Engine, tmp_path: Path) -> 
     assert not {"privileged", "cap_add", "pid_mode", "auto_remove"} & set(given)
 
 
+def test_a_member_is_reached_at_its_ports_and_has_its_scratch_space(
+    engine: Engine, tmp_path: Path
+) -> None:
+    begun(tmp_path, ports=[Port("control", "tcp", 29400), Port("data", "udp", 29401)], scratch=True)
+    assert engine.created["ports"] == {"29400/tcp": 29400, "29401/udp": 29401}
+    scratch = engine.created["volumes"][f"{tmp_path}/scratch"]
+    assert scratch == {"bind": base.SCRATCH, "mode": "rw"}
+
+
 @pytest.mark.parametrize(
     ("status", "code"), [(0, 0), (1, 1), (125, 125), (137, -9), (134, -6), (255, 255), (200, 200)]
 )
@@ -290,8 +302,7 @@ def test_the_status_of_a_container(engine: Engine, tmp_path: Path, status: int, 
     runtime = begun(tmp_path)
     ended = runtime.wait(5)
     assert ended is not None and ended.code == code
-    cell = {"memory": None}
-    why = program.why_failed(ended, cell)
+    why = program.why_failed(ended, Resources())
     assert (why is None) == (code == 0)
 
 
@@ -336,7 +347,7 @@ def test_the_kernel_tells_of_death_for_want_of_memory_and_not_the_engine(
 
 def test_death_for_want_of_memory_says_whose() -> None:
     ended = Ended(-9, memory=True)
-    limited, free = (program.why_failed(ended, {"memory": size}) for size in (2**30, None))
+    limited, free = (program.why_failed(ended, Resources(memory=size)) for size in (2**30, None))
     assert limited == ("memory", "it needed more than its memory limit of 1073741824 bytes")
     assert free == ("memory", "the kernel killed it because the host had no memory left")
 

@@ -6,21 +6,31 @@ from typing import Any
 
 import pytest
 from strata import members
+from strata.cell import Resources
 from strata.trial import program
 
-from controller import levels
+from workloads._peers import Peers
+
+
+def member(role: str, index: int, host: str, **ports: int) -> dict[str, Any]:
+    listed = [{"name": k, "protocol": "tcp", "number": number} for k, number in ports.items()]
+    return {"role": role, "index": index, "host": host, "ports": listed}
 
 
 def trial(placement: str = "spread", network: str = "host", hosts: int = 2) -> dict[str, Any]:
-    levels = {"distribution": "ps_sync", "placement": placement, "network": network}
-    names = [f"n{i}" for i in range(1, hosts + 1)]
-    return {"trial": "c-r1", "levels": levels, "members": members.roster(2, 1, names)}
-
-
-def test_workers_and_servers_go_around_the_hosts() -> None:
-    found = [(m["role"], m["index"], m["host"]) for m in trial()["members"]]
-    assert found == [("worker", 0, "n1"), ("worker", 1, "n2"), ("server", 0, "n1")]
-    assert len({m["port"] for m in trial()["members"]}) == 3
+    levels = {
+        **{"substrate": "vm", "runtime": "docker", "network": network, "label": ""},
+        **{"workload": "mnist_dnn", **dict.fromkeys(Resources.names())},
+        **{"distribution": "ps_sync", "workers": 2, "servers": 1, "placement": placement},
+        "beside": None,
+    }
+    second = "n2" if hosts > 1 else "n1"
+    roster = [
+        member("worker", 0, "n1", peers=29400),
+        member("worker", 1, second, peers=29401),
+        member("server", 0, "n1", peers=29402),
+    ]
+    return {"trial": "c-r1", "levels": levels, "members": roster}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +56,7 @@ def test_peers_are_found_where_their_network_has_them(
     asked: dict[str, Any], workers: list[str], server: str
 ) -> None:
     addresses = {"n1": "10.0.0.1", "n2": "10.0.0.2"}
-    told = members.cluster(asked, asked["members"][1], addresses, "k")
+    told = members.told(asked, asked["members"][1], addresses, "k")["cluster"]
     assert (told["workers"], told["servers"]) == (workers, [server])
     assert (told["role"], told["index"], told["listen"]) == ("worker", 1, 29401)
 
@@ -75,8 +85,39 @@ def test_members_have_cpus_of_their_own_and_the_chief_the_spare_ones(
     assert members.pins(trial()["members"], cpus) == pinned
 
 
-def test_what_is_no_option_of_the_workload_is_known_on_both_sides() -> None:
-    assert set(program.NOT_OPTIONS) == {*levels.FACTORS, "workload"}
+@pytest.mark.parametrize(
+    ("placement", "network", "server"),
+    [
+        ("spread", "host", "10.0.0.2"),
+        ("spread", "bridge", "10.0.0.2"),
+        ("packed", "host", "10.0.0.1"),
+        ("packed", "bridge", "c-r1-server0"),
+        ("spread", "docker_overlay", "c-r1-server0"),
+    ],
+)
+def test_members_that_do_not_train_are_told_of_each_other(
+    placement: str, network: str, server: str
+) -> None:
+    asked = trial(placement, network)
+    asked["levels"] |= {"distribution": "none", "workers": 1}
+    second = "n1" if placement == "packed" else "n2"
+    asked["members"] = [
+        member("client", 0, "n1"),
+        member("server", 0, second, control=29400, data=29401),
+    ]
+    addresses = {"n1": "10.0.0.1", "n2": "10.0.0.2"}
+    told = members.told(asked, asked["members"][0], addresses, "5e" * 16)
+    assert set(told) == {"peers"}
+    found = Peers.parse(told["peers"])
+    assert (found.me.role, found.me.ports, found.key) == ("client", {}, b"\x5e" * 16)
+    (peer,) = found.of("server")
+    assert peer.address("control") == (server, 29400)
+    assert peer.address("data") == (server, 29401)
+    assert members.ports(asked, asked["members"][:1]) == []
+    assert members.ports(asked, asked["members"][1:]) == [
+        members.Port("control", "tcp", 29400),
+        members.Port("data", "tcp", 29401),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import members, runtimes
-from strata.host import exclusive, lease
+from strata import runtimes
+from strata.cell import Cell
+from strata.host import exclusive, lease, sampler
 from strata.host.counters import Counters
+from strata.members import Port
 from strata.runtimes.base import Ended, Spec, StartError
 from strata.trial import account, program
 from strata.trial import slot as trial
 from test_trial import LEVELS, result, step
+
+from controller import topology
 
 
 class Actor:
@@ -79,7 +83,15 @@ def quiet_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], list[str], list[Actor]]]:
+def usage() -> list[list[int]]:
+    """The number of samples in each outcome of each slot that was played."""
+    return []
+
+
+@pytest.fixture
+def play(
+    tmp_path: Path, usage: list[list[int]]
+) -> Callable[..., tuple[dict[str, Any], list[str], list[Actor]]]:
     def start(
         trials: list[dict[str, Any]], scripts: dict[str, dict[str, Any]], limit: float = 60
     ) -> tuple[dict[str, Any], list[str], list[Actor]]:
@@ -95,6 +107,7 @@ def play(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], list[str], list[
             return actors[-1]
 
         outcomes = trial.run(order, lambda: False, make)
+        usage.append([len(outcome["usage"]) for outcome in outcomes])
         assert list((tmp_path / "trials").iterdir()) == [], "every folder is removed"
         assert {line for line in log if line.startswith("remove")} == {
             f"remove {actor.spec.name}" for actor in actors
@@ -112,7 +125,7 @@ def name(record: dict[str, Any]) -> str:
 
 def one(role: str, name: str, **levels: Any) -> dict[str, Any]:
     chosen = {**LEVELS, "cpus": None, **levels}
-    roster = members.roster(chosen["workers"], chosen["servers"], ["n1"])
+    roster = topology.roster(Cell.of(chosen), ["n1"])
     rest = {"cell": "c", "repetition": 1, "role": role, "levels": chosen, "members": roster}
     return {"trial": name, **rest}
 
@@ -160,7 +173,32 @@ def test_a_neighbour_that_does_not_end_is_removed_and_said(play: Any) -> None:
     assert found["b/worker0"]["reason"]["cause"] == "timeout" and "remove b" in log
 
 
-RING = {"distribution": "ps_sync", "workers": 2, "servers": 1, "placement": "packed"}
+def test_what_was_sampled_is_told_once_for_each_trial(
+    play: Any, usage: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "INTERVAL", 0.01)
+    scripts = {name: {"until": 0.2} for name in ("m-worker0", "m-worker1", "m-server0")}
+    found, _, _ = play([one("measured", "m", **RING), one("background", "b")], {**scripts, "b": {}})
+    background, first, *rest = usage[0]
+    assert background > 0 and first > 0 and rest == [0, 0]
+    who = {"cpu_beside", "cpu_strata", "cpu_others"}
+    told = {name for name, record in found.items() if who <= set(record["metrics"])}
+    assert told == {"b/worker0", "m/worker0"}
+
+
+def test_of_a_slot_in_which_nothing_was_measured_nothing_is_said(play: Any) -> None:
+    found, _, _ = play(PAIR, {"m": {"refuses": "no"}, "b": {}})
+    assert "cpu_others" not in found["b/worker0"]["metrics"]
+    assert "cpu_others" not in found["m/worker0"]["metrics"]
+
+
+RING = {
+    "workload": "mnist_dnn",
+    "distribution": "ps_sync",
+    "workers": 2,
+    "servers": 1,
+    "placement": "packed",
+}
 
 
 def test_all_peers_are_prepared_before_any_is_launched(play: Any) -> None:
@@ -171,8 +209,11 @@ def test_all_peers_are_prepared_before_any_is_launched(play: Any) -> None:
     told = actors[1].config["cluster"]
     assert told["workers"] == ["10.0.0.1:29400", "10.0.0.1:29401"]
     assert (told["key"], told["listen"], told["role"]) == ("secret", 29401, "worker")
-    modes = {actor.spec.name: actor.spec.port for actor in actors}
-    assert modes == {"m-worker0": 29400, "m-worker1": 29401, "m-server0": 29402}
+    ports = {actor.spec.name: actor.spec.ports for actor in actors}
+    assert ports == {
+        f"m-{name}": [Port("peers", "tcp", number)]
+        for name, number in (("worker0", 29400), ("worker1", 29401), ("server0", 29402))
+    }
 
 
 def test_when_one_fails_its_peers_are_freed(play: Any) -> None:
@@ -198,7 +239,7 @@ def test_one_program_for_all_has_a_pin_for_each(play: Any, monkeypatch: pytest.M
     found, _, actors = play([one("measured", "m", **{**RING, "placement": "together"})], {})
     (actor,) = actors
     assert [item["affinity"] for item in actor.config["together"]] == ["0,3", "1", "2"]
-    assert actor.spec.port is None and "cluster" not in actor.config
+    assert actor.spec.ports == [] and "cluster" not in actor.config
     assert len(found) == 3
     # The members' own folders are missing here, and each says so.
     assert {record["reason"]["cause"] for record in found.values()} == {"output"}

@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strata import members, runtimes
+from strata import runtimes
 from strata.errors import Refused
 from strata.host import exclusive, lease
 from strata.host.counters import Counters, Totals
 from strata.host.owned import MARKER, Folder
+from strata.host.sampler import Sample
 from strata.runtimes.base import Ended, RuntimeLostError, Spec, StartError
 from strata.trial import record
 from strata.trial import slot as trial
+
+from tests.conftest import lone
 
 LEVELS = {
     **{"substrate": "vm", "runtime": "fake", "network": "host", "label": "", "workload": "spin"},
@@ -103,7 +106,7 @@ def run(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], Fake | None]]:
         asked = {
             **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured"},
             **{"levels": LEVELS | script.get("levels", {})},
-            **{"members": members.roster(1, 0, ["here"])},
+            **{"members": lone("here")},
         }
         slot = {"run": "r", "slot": "s0001", "hosts": ["here"], "trials": [asked]}
         image = {"kind": "rootfs", "digest": "d", "rootfs": "/x", "docker": "y"}
@@ -297,11 +300,57 @@ def test_phases_add_up() -> None:
     assert sum(found.values()) == 12.0
 
 
+NOTHING = Sample(0.0, Totals(*([0.0] * 9)), 0.0, {})
+
+
+def later(seconds: float, cpu: dict[str, float] | None = None, **host: float) -> Sample:
+    """After that time, with what was used since `NOTHING`."""
+    programs = {name: Counters(cpu=used) for name, used in (cpu or {}).items()}
+    return Sample(seconds, replace(NOTHING.host, **host), 0.0, programs)  # type: ignore[arg-type]
+
+
 def test_doubts_are_flagged() -> None:
-    before = Totals(0, 0, 0, 0, 0, 0, 0)
-    after = replace(before, steal=1.0, swap=4096)
-    found = record.flags(before, after, Counters(throttled=3), cores=2, seconds=10)
-    assert [flag["name"] for flag in found] == ["steal", "swap", "throttled"]
-    hot = record.flags(before, replace(before, throttled=2), Counters(), cores=2, seconds=10)
+    after = later(10, steal=1.0, swap=4096)
+    found = record.flags(NOTHING, after, 1.5, cores=2)
+    assert [flag["name"] for flag in found] == ["steal", "disturbed", "swap"]
+    assert (
+        found[1]["detail"]
+        == "7.5% of the CPU time (1.5 s) went to processes that are no part of the slot"
+    )
+    hot = record.flags(NOTHING, later(10, throttled=2), 0.0, cores=2)
     assert [flag["name"] for flag in hot] == ["throttled"]
-    assert record.flags(before, before, Counters(throttled=0), 2, 10) == []
+    assert record.flags(NOTHING, later(10), None, 2) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "others", "flagged"),
+    [(10, 0.9, False), (10, 1.1, True), (1, 0.19, False), (1, 0.21, True), (100, 4.0, False)],
+)
+def test_others_are_a_doubt_above_a_share_that_is_more_than_noise(
+    seconds: float, others: float, flagged: bool
+) -> None:
+    found = record.flags(NOTHING, later(seconds), others, cores=2)
+    assert [flag["name"] for flag in found] == ["disturbed"] * flagged
+
+
+def test_a_record_says_who_used_the_cpus() -> None:
+    document: dict[str, Any] = {"metrics": {"cpu": {"value": 4.1, "unit": "s"}}, "flags": []}
+    after = later(10, {"m": 4.0, "b": 3.0}, cpu_busy=9.0)
+    record.tell_host(document, NOTHING, after, {"m"})
+    told = {name: metric["value"] for name, metric in document["metrics"].items()}
+    assert told == {"cpu": 4.1, "cpu_beside": 3.0, "cpu_strata": 0.0, "cpu_others": 2.0}
+    assert set(told) <= {metric["name"] for metric in record.METRICS}
+
+
+def test_a_quiet_host_gives_no_flag() -> None:
+    document: dict[str, Any] = {"metrics": {}, "flags": []}
+    # Both CPUs were busy all the time, with the trial and its background job.
+    record.tell_host(document, NOTHING, later(10, {"m": 10.0, "b": 9.8}, cpu_busy=20.0), {"m"})
+    assert document["flags"] == []
+
+
+def test_a_limit_that_held_it_back_is_a_flag_of_the_program() -> None:
+    document: dict[str, Any] = {"clock": {"launched": 0.0, "finished": 1.0}, "flags": []}
+    record.complete(document, {}, [], Counters(throttled=3))
+    assert [flag["name"] for flag in document["flags"]] == ["throttled"]
+    assert "3 periods" in document["flags"][0]["detail"]

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, make_dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -45,13 +45,14 @@ TOY = {
     **{"FAMILY": "tools", "WRITABLE": False, "MEMORY": 1, "estimate": None, "run": None},
 }
 PEERS = Port("peers", "tcp", ("worker",))
+SERVER = Port("test", "udp", ("server",))
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({}, ""),
-        ({"TOPOLOGY": CLIENT_AND_SERVER, "PORTS": (Port("test", "udp", ("server",)),)}, ""),
+        ({"TOPOLOGY": CLIENT_AND_SERVER, "PORTS": (SERVER,)}, ""),
         ({"METRICS": None}, "toy: METRICS must be declared"),
         ({"METRICS": 2 * TOY["METRICS"]}, "declared twice: rate"),
         ({"COMMON": ("stepz",)}, "COMMON names no options: stepz"),
@@ -59,6 +60,10 @@ PEERS = Port("peers", "tcp", ("worker",))
         ({"TOPOLOGY": WORKERS_AND_SERVERS}, "members that are several need PORTS"),
         ({"TOPOLOGY": CLIENT_AND_SERVER, "PORTS": (PEERS,)}, "its roles must be of"),
         ({"METRICS": (Metric("work", "Work", "1"),)}, "both a metric and an option: work"),
+        ({"Options": make_dataclass("Options", ["memory"])}, "another name than .*: memory"),
+        ({"METRICS": (Metric("x", "X", "1", role="server"),)}, "its role must be of .'worker'."),
+        ({"TOPOLOGY": CLIENT_AND_SERVER, "PORTS": (SERVER, SERVER)}, "a name of its own"),
+        ({"TOPOLOGY": WORKERS_AND_SERVERS, "PORTS": (PEERS, SERVER)}, "have one port each"),
     ],
 )  # fmt: skip
 def test_an_incomplete_or_contradictory_declaration_is_refused(

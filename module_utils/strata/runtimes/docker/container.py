@@ -18,6 +18,7 @@ from ...host import cgroup, processes
 from ...host.counters import Counters
 from ..base import (
     LOG_BYTES,
+    SCRATCH,
     Ended,
     RuntimeLostError,
     Spec,
@@ -81,14 +82,16 @@ class Docker:
         self.usage()
 
     def _arguments(self) -> dict[str, Any]:
-        """What the container is given: no capability, no writable file but /out and /tmp."""
-        spec = self._spec
+        """What the container is given: no capability, no file to write to but its own."""
+        spec, given = self._spec, self._spec.resources
         mounts = {f"{spec.spool}/in": "/in", f"{spec.spool}/out": "/out"}
+        if spec.scratch:
+            mounts[f"{spec.spool}/scratch"] = SCRATCH
         volumes = {source: {"bind": target, "mode": "rw"} for source, target in mounts.items()}
         volumes[f"{spec.spool}/in"]["mode"] = "ro"
         if spec.data:
             volumes[str(spec.data)] = {"bind": "/data", "mode": "ro"}
-        gpus = [docker.types.DeviceRequest(device_ids=spec.gpus, capabilities=[["gpu"]])]
+        gpus = [docker.types.DeviceRequest(device_ids=given.gpus or [], capabilities=[["gpu"]])]
         return {
             "image": reference(spec.image["digest"]),
             "command": program(spec),
@@ -111,12 +114,12 @@ class Docker:
             "shm_size": shared_memory(),
             # Whatever the engine's own default is: a driver whose log can be read.
             "log_config": docker.types.LogConfig(type="json-file", config=LOG_LIMITS),
-            "cpuset_cpus": spec.cpus,
-            "nano_cpus": None if spec.quota is None else round(spec.quota * NANO),
-            "cpuset_mems": None if spec.numa is None else str(spec.numa),
-            "mem_limit": spec.memory,
-            "memswap_limit": spec.memory,
-            "device_requests": gpus if spec.gpus else None,
+            "cpuset_cpus": given.cpus,
+            "nano_cpus": None if given.quota is None else round(given.quota * NANO),
+            "cpuset_mems": None if given.numa is None else str(given.numa),
+            "mem_limit": given.memory,
+            "memswap_limit": given.memory,
+            "device_requests": gpus if given.gpus else None,
         }
 
     def _own_network(self) -> bool:
@@ -130,8 +133,9 @@ class Docker:
         if self._own_network() or network.peers == "name":
             # The engine's own name service knows containers there by their name.
             return {"network": network.called or f"strata-{spec.trial}", "name": spec.name}
-        ports = {"ports": {f"{spec.port}/tcp": spec.port}} if spec.port else {}
-        return {"network_mode": spec.network, **(ports if spec.network == "bridge" else {})}
+        published = {f"{port.number}/{port.protocol}": port.number for port in spec.ports}
+        ports = {"ports": published} if published and spec.network == "bridge" else {}
+        return {"network_mode": spec.network, **ports}
 
     def _make_network(self) -> None:
         """The trial's own bridge, unless a peer has made it."""
