@@ -1,7 +1,8 @@
 """Runtime `unshared`: the program runs in the image's root filesystem, in namespaces of its own.
 
 The tools of util-linux make them. Mounts, host name and IPC are always the program's own; on the
-network `loopback` its network interfaces are, too. Needs root, and the image unpacked.
+network `loopback` its network interfaces are, too. Needs root, and the image unpacked. Data, GPUs
+and scratch space are left out: no workload of the tests asks for them here.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ class Unshared:
         self._logs = [spec.spool / name for name in ("stdout", "stderr")]
 
     def prepare(self) -> None:
-        spec = self._spec
+        given = self._spec.resources
         try:
-            self._group.create(spec.cpus, spec.memory, spec.numa, spec.quota)
+            self._group.create(given.cpus, given.memory, given.numa, given.quota)
         except OSError as error:
             raise StartError(f"the control group of the trial: {error}") from error
 
