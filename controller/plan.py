@@ -12,7 +12,7 @@ from strata.identity import digest
 
 import workloads
 
-from . import blocks, placing
+from . import blocks, families, placing
 from . import cells as design
 from .cells import Cell
 from .experiment import Experiment, canonical, options_of
@@ -38,6 +38,7 @@ class Trial:
     cell: str
     repetition: int
     role: str
+    family: str  # whose image it runs from
     levels: Levels
     members: list[members.Member]
 
@@ -161,11 +162,14 @@ def _trials(cell: Cell, repetition: int, hosts: list[str]) -> list[Trial]:
     workers, servers = (int(str(cell.levels[name])) for name in ("workers", "servers"))
     roster = members.roster(workers, servers, hosts)
     name = f"{cell.name}-r{repetition}"
-    measured = Trial(name, cell.name, repetition, "measured", cell.levels, roster)
+    family = families.of(str(cell.levels["workload"]))
+    measured = Trial(name, cell.name, repetition, "measured", family, cell.levels, roster)
     if cell.job is None:
         return [measured]
     other, lone = Cell(cell.job).name, members.roster(1, 0, hosts)
-    return [measured, Trial(f"{name}-beside", other, repetition, "background", cell.job, lone)]
+    family = families.of(str(cell.job["workload"]))
+    beside = Trial(f"{name}-beside", other, repetition, "background", family, cell.job, lone)
+    return [measured, beside]
 
 
 def _estimate(cells: list[Cell], pools: Pools, repeats: int) -> dict[str, float]:

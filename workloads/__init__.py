@@ -10,7 +10,7 @@ marks what they share. Each gives
     ITEMS                the unit of what a step works on, such as images; None without steps
     TOPOLOGY             which members a trial can have: ONE, WORKERS_AND_SERVERS, CLIENT_AND_SERVER
     PORTS                where its members listen (`workloads._declare.Port`), if they are several
-    FAMILY               the image that it is in, named for what else is in it
+    FAMILY               the image that it is in: a file in requirements/images
     WRITABLE             whether it needs writable space beside OUT and a small /tmp
     MEMORY               bytes that a member needs at least
     estimate(o, cores)   seconds a trial may take, rough and pessimistic

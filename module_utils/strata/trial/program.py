@@ -45,7 +45,7 @@ class Given:
     slot: str
     hosts: list[str]
     host: str
-    image: dict[str, str]
+    images: dict[str, dict[str, str]]  # by family
     dataset: dict[str, Any]
     state_dir: Path
     addresses: dict[str, str]
@@ -70,6 +70,11 @@ class Program:
         self._sampler = counters.Sampler(self._used)
         self._follower = threading.Thread(target=self._follow, daemon=True)
         self._over = threading.Event()
+
+    @property
+    def _image(self) -> dict[str, str]:
+        """That of its workload's family. Raises LookupError where this host was not given it."""
+        return self._given.images[self.trial["family"]]
 
     @property
     def measured(self) -> bool:
@@ -166,7 +171,7 @@ class Program:
         given = self._given
         document = record.base(
             {**self.trial, "run": given.run, "slot": given.slot, "hosts": given.hosts},
-            given.image,
+            self._image,
             given.dataset,
         )
         document["member"] = {key: member[key] for key in ("role", "index", "host")}
@@ -218,7 +223,7 @@ class Program:
             run=given.run,
             workload=levels["workload"],
             spool=self.spool,
-            image=given.image,
+            image=self._image,
             account=self.account,
             data=Path(data) if data else None,
             network=levels["network"],

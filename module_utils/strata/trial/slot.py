@@ -33,7 +33,7 @@ class Order:
 
     slot: dict[str, Any]  # run, slot, hosts, trials
     host: str
-    image: dict[str, str]
+    images: dict[str, dict[str, str]]  # by family
     dataset: dict[str, Any]
     reference: dict[str, Any]
     time_limit: float
@@ -52,7 +52,7 @@ class Order:
             slot=slot["slot"],
             hosts=slot["hosts"],
             host=self.host,
-            image=self.image,
+            images=self.images,
             dataset=self.dataset,
             state_dir=self.state_dir,
             addresses=self.addresses,
