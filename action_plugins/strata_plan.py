@@ -13,9 +13,8 @@ from strata import runtimes, units
 from strata.errors import Refused
 from strata.host import lease, owned
 from strata.identity import digest
-from strata.image.build import Source
 
-from controller import experiment, plan, preflight, results, stages
+from controller import experiment, families, plan, preflight, results, stages
 
 # In an inventory: what to do when it has no host.
 NEXT = "# next: "
@@ -45,7 +44,6 @@ class ActionModule(ActionBase):
         coming = stages.asked(task_vars["ansible_run_tags"], task_vars["ansible_skip_tags"])
         file, results_dir = Path(given["experiment"]), Path(given["results"])
         asked = experiment.load(file, given.get("slice") or "")
-        preflight.check_image(given["image"])
         preflight.check_attempts(int(given.get("attempts", 1)))
         preflight.check_results(results_dir)
         hosts = testbed(task_vars, given["testbed"], facts, kind)
@@ -55,11 +53,15 @@ class ActionModule(ActionBase):
         folder = given.get("dataset") or ""
         data = preflight.dataset_of(asked, folder, file.parent) if needs_data else None
         _check_data(needs_data, data, asked.name)
+        names = sorted({trial.family for trial in trials})
+        needed = [families.load(family) for family in names]
+        families.check(names, given["image"])
+        keys = [families.source(family, given["image"]).key for family in needed]
         owned.Folder(Path(given["cache"]), "cache").is_ours()
         for name, answers in facts.items():
             preflight.check_state(name, answers)
             preflight.check_root(name, answers, kind)
-            preflight.check_disk(name, answers)
+            preflight.check_disk(name, answers, needed)
         preflight.check_one_name(facts)
         if facts:
             addresses = {host.name: host.address for host in hosts}
@@ -71,7 +73,7 @@ class ActionModule(ActionBase):
             for name, answers in {**facts, **here}.items()
             if lease.stale(name, answers, me, wait=True)
         ]
-        identity = digest([asked.identity, made.identity, _source(given["image"]).key, data])
+        identity = digest([asked.identity, made.identity, keys, data])
         wanted = given.get("run") or ""
         if wanted:
             results.check_name(wanted)
@@ -95,6 +97,8 @@ class ActionModule(ActionBase):
                 "addresses": {host.name: host.address for host in hosts},
                 "networks": sorted({str(trial.levels["network"]) for trial in trials}),
                 "runtimes": sorted({str(trial.levels["runtime"]) for trial in trials}),
+                "families": names,
+                "images": _images({*names, (data or {}).get("family")}),
                 "needs_data": needs_data,
                 "dataset": data,
                 "time_limit": units.seconds(asked.time_limit),
@@ -107,9 +111,9 @@ class ActionModule(ActionBase):
         }
 
 
-def _source(image: dict[str, Any]) -> Source:
-    paths = {name: Path(image[name]) for name in ("lock", "workloads")}
-    return Source(**{**image, **paths})
+def _images(names: set[str | None]) -> dict[str, dict[str, Any]]:
+    """What is in the image of each family. Raises Refused."""
+    return {name: families.load(name).document() for name in sorted(filter(None, names))}
 
 
 def _check_data(needed: bool, data: dict[str, Any] | None, name: str) -> None:

@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from strata import units
 from strata.errors import Refused
-from strata.trial.record import DATASET
+from strata.trial.record import DATASET, IMAGE
 
 from analysis.errors import AnalysisError
 from controller import metrics, results
@@ -28,7 +28,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(
         {
-            *("state", "folder", "plan", "image", "dataset", "testbed", "hosts", "slot"),
+            *("state", "folder", "plan", "images", "dataset", "testbed", "hosts", "slot"),
             *("outcomes", "retry", "attempts"),
         }
     )
@@ -213,7 +213,7 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
         "seed": experiment["seed"],
         "testbed": given["testbed"],
         "hosts": plan["hosts"],
-        "image": {key: given["image"][key] for key in ("kind", "digest")},
+        "images": _images(given),
         "dataset": {key: data[key] for key in DATASET} if data else None,
         "strata": _version(),
         "baseline": plan["baseline"],
@@ -238,14 +238,23 @@ def _plan(given: dict[str, Any]) -> dict[str, Any]:
 
 def _check_same_bits(run: results.Run, given: dict[str, Any]) -> None:
     """A run is resumed with the image and the data it was opened with, or not at all."""
-    for part in ("image", "dataset"):
-        before, now = run.document.get(part), given[part]
-        if (before or {}).get("digest") != (now or {}).get("digest"):
+    now = {"dataset": given["dataset"]} | {f"image of {i['family']}": i for i in _images(given)}
+    then = {"dataset": run.document["dataset"]}
+    then |= {f"image of {i['family']}": i for i in run.document["images"]}
+    for part in sorted({*then, *now}):
+        digests = [(side.get(part) or {}).get("digest") for side in (then, now)]
+        if digests[0] != digests[1]:
             raise Refused(
                 f"{run.folder.name} was opened with another {part}; its trials cannot be compared",
-                given=f"{(before or {}).get('digest')}, now {(now or {}).get('digest')}",
+                given=f"{digests[0]}, now {digests[1]}",
                 then="begin a new run: -e strata_run=NAME",
             )
+
+
+def _images(given: dict[str, Any]) -> list[dict[str, str]]:
+    """The image of each family that trials of the plan run from, for run.json."""
+    of_trials = [image for image in given["images"] if image["family"] in given["plan"]["families"]]
+    return [{key: image[key] for key in IMAGE} for image in of_trials]
 
 
 def _version() -> dict[str, str]:

@@ -30,7 +30,7 @@ def differences(left: Loaded, right: Loaded) -> pd.DataFrame:
 
 def _run_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
     table: list[tuple[str, str, Any, Any, Kind]] = [
-        ("image", "workload image", left.run.image.digest, right.run.image.digest, "confound"),
+        *_image_rows(left, right),
         ("dataset", "dataset", _dataset(left), _dataset(right), "confound"),
         ("strata.version", "Strata", left.run.strata.version, right.run.strata.version, "confound"),
         ("strata.commit", "Strata's commit", left.run.strata.commit, right.run.strata.commit,
@@ -41,6 +41,15 @@ def _run_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
         ("testbed", "testbed", left.run.testbed, right.run.testbed, "allowed"),
     ]  # fmt: skip
     return [_row(*entry) for entry in table if entry[2] != entry[3]]
+
+
+def _image_rows(left: Loaded, right: Loaded) -> list[tuple[str, str, Any, Any, Kind]]:
+    """The image of each workload that both runs have."""
+    ours, theirs = (each.trials.groupby("workload")["image"].first() for each in (left, right))
+    return [
+        (f"image.{name}", f"workload image of {name}", ours[name], theirs[name], "confound")
+        for name in sorted(set(ours.index) & set(theirs.index))
+    ]
 
 
 def _level_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:

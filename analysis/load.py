@@ -88,9 +88,10 @@ def load(folder: Path) -> Loaded:
     """Read the run in `folder`.
 
     `trials` holds run, slot, trial, cell, repetition, role, platform, hosts, status, cause,
-    message, started, image, dataset and duration_s (launch to finish); a column for each level,
-    for each metric (in its base unit) and, as `phase_NAME`, for each phase (s). `levels` is their
-    canonical JSON. `flags` holds trial, name, detail; `drift` holds trial, key, reference, now.
+    message, started, family and image, dataset and duration_s (launch to finish); a column for
+    each level, for each metric (in its base unit) and, as `phase_NAME`, for each phase (s).
+    `levels` is their canonical JSON. `flags` holds trial, name, detail; `drift` holds trial, key,
+    reference, now.
 
     Raises SchemaError when a document cannot be read, EmptyRun when there is no record at all.
     """
@@ -202,6 +203,7 @@ def _facts(record: schema.Record) -> dict[str, Any]:
         "neighbour": f"{record.beside.rate.value:.4g} {record.beside.rate.unit}"
         if record.beside
         else "",
+        "family": record.image.family,
         "image": record.image.digest,
         "dataset": record.dataset.digest if record.dataset else "",
         "levels": canonical(record.levels),
@@ -223,17 +225,25 @@ def usable(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_digests(trials: pd.DataFrame) -> None:
-    """Raise UnequalDigests unless all usable trials ran the same image on the same data."""
+    """Raise UnequalDigests unless all usable trials of an image family, and all of a workload, ran
+    the same image, and all ran on the same data.
+    """
     chosen = usable(trials)
-    for part, what in (("image", "workload images"), ("dataset", "data sets")):
-        found = sorted({str(digest) for digest in chosen[part] if digest})
-        if len(found) > 1:
-            examples = [chosen.loc[chosen[part] == digest, "trial"].iloc[0] for digest in found]
-            pairs = zip(found, examples, strict=True)
-            raise UnequalDigests(
-                f"trials over unequal {what} cannot be compared: "
-                + "; ".join(f"{digest[:19]} in {trial}" for digest, trial in pairs)
-            )
+    for group in ("family", "workload"):
+        for _, alike in chosen.groupby(group):
+            _check_same(alike, "image", "workload images")
+    _check_same(chosen, "dataset", "data sets")
+
+
+def _check_same(trials: pd.DataFrame, part: str, what: str) -> None:
+    found = sorted({str(digest) for digest in trials[part] if digest})
+    if len(found) > 1:
+        examples = [trials.loc[trials[part] == digest, "trial"].iloc[0] for digest in found]
+        pairs = zip(found, examples, strict=True)
+        raise UnequalDigests(
+            f"trials over unequal {what} cannot be compared: "
+            + "; ".join(f"{digest[:19]} in {trial}" for digest, trial in pairs)
+        )
 
 
 def steps(loaded: Loaded) -> tuple[pd.DataFrame, list[str]]:

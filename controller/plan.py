@@ -13,7 +13,7 @@ from strata.identity import digest
 
 import workloads
 
-from . import blocks, placing, topology
+from . import blocks, families, placing, topology
 from . import cells as design
 from .experiment import Experiment, canonical
 from .levels import SUBSTRATES
@@ -38,6 +38,7 @@ class Trial:
     cell: str
     repetition: int
     role: str
+    family: str  # whose image it runs from
     levels: Levels
     members: list[members.Member]
     scratch: bool  # whether it is given space to write to
@@ -167,8 +168,9 @@ def _trials(cell: Cell, repetition: int, hosts: list[str]) -> list[Trial]:
 
 
 def _trial(name: str, cell: Cell, repetition: int, role: str, hosts: list[str]) -> Trial:
-    roster, scratch = topology.roster(cell, hosts), workloads.workload(cell.workload).WRITABLE
-    return Trial(name, cell.name, repetition, role, cell.levels, roster, scratch)
+    family, scratch = families.of(cell.workload), workloads.workload(cell.workload).WRITABLE
+    roster = topology.roster(cell, hosts)
+    return Trial(name, cell.name, repetition, role, family, cell.levels, roster, scratch)
 
 
 def _estimate(cells: list[Cell], pools: Pools, repeats: int) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,22 @@ from strata import units
 from strata.errors import Refused
 from strata.image import dataset
 
+from . import families
 from .experiment import Experiment, resolve_options
+from .families import Family
 
-# The image unpacked and in Docker's store, its archive, its base, and room to work.
-IMAGE_DISK = 8 * 2**30
-SPARE_DISK = 1 * 2**30
+SPARE_DISK = 1 * 2**30  # beside the images: room to work
 HOST_NAME = r"[A-Za-z0-9_:][A-Za-z0-9.:%_-]{0,199}"
 
 
-def check_disk(name: str, facts: dict[str, Any]) -> None:
-    """Raises Refused when the host has no room for the image."""
-    needed = SPARE_DISK if facts["images"] else IMAGE_DISK
-    if facts["disk_free"] < needed:
+def check_disk(name: str, facts: dict[str, Any], needed: Iterable[Family]) -> None:
+    """Raises Refused when the host has no room for the images that it does not have yet."""
+    held = {image.rpartition("-")[0] for image in facts["images"]}
+    needs = SPARE_DISK + sum(family.disk for family in needed if family.name not in held)
+    if facts["disk_free"] < needs:
         raise Refused(
-            f"{name} has too little disk space for the workload image",
-            given=f"{units.bytes_text(facts['disk_free'])} free, {units.bytes_text(needed)} needed",
+            f"{name} has too little disk space for the images of the workloads",
+            given=f"{units.bytes_text(facts['disk_free'])} free, {units.bytes_text(needs)} needed",
             then="free some, or name a new folder on a larger file system: "
             "-e strata_state_dir=/srv/bigdisk/strata",
         )
@@ -130,16 +132,6 @@ def _why_not_writable(folder: Path) -> str:
     return ""
 
 
-def check_image(image: dict[str, Any]) -> None:
-    """Raises Refused where what the image is made from is not said."""
-    if image["kind"] == "oci" and not str(image["reference"]).strip():
-        raise Refused(
-            "an image of the kind oci is taken from a reference",
-            example="-e strata_image_reference=docker.io/library/python:3.11-slim-bookworm",
-            given="strata_image_kind: oci, and no strata_image_reference",
-        )
-
-
 def check_attempts(attempts: int) -> None:
     """Raises Refused unless a trial is tried at least once."""
     if attempts < 1:
@@ -154,8 +146,8 @@ def dataset_of(experiment: Experiment, given: str, beside: Path) -> dict[str, An
     """The dataset to use: the folder given by the user, or the experiment's. Raises Refused.
 
     A relative folder of the user's begins where the command was given; the experiment's, at
-    `beside`, the folder of its file. `generate` has all options of its workload, and `key` names
-    the dataset's folder.
+    `beside`, the folder of its file. `generate` has all options of its workload, `family`
+    says whose image makes it, and `key` names the dataset's folder.
     """
     if given:
         folder = Path(given).expanduser().absolute()
@@ -169,8 +161,11 @@ def dataset_of(experiment: Experiment, given: str, beside: Path) -> dict[str, An
     if asked.path is None and asked.generate is not None:
         options = resolve_options(asked.generate.workload, asked.generate.options)
         made = {"workload": asked.generate.workload, "options": options}
-        key = dataset.key(asked.name, made)
-        return {"name": asked.name, "path": None, "generate": made, "key": key}
+        key, family = dataset.key(asked.name, made), families.of(asked.generate.workload)
+        return {
+            **{"name": asked.name, "path": None, "generate": made, "key": key},
+            "family": family,
+        }
     raise Refused(
         "a dataset has a path, or is to be generated",
         example="dataset: {name: made, generate: {images: 1024}}",
@@ -180,4 +175,5 @@ def dataset_of(experiment: Experiment, given: str, beside: Path) -> dict[str, An
 
 def _given(name: str, folder: Path) -> dict[str, Any]:
     dataset.listing(folder)
-    return {"name": name, "path": str(folder), "generate": None, "key": dataset.key(name, None)}
+    key = dataset.key(name, None)
+    return {"name": name, "path": str(folder), "generate": None, "key": key, "family": None}

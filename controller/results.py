@@ -299,7 +299,8 @@ class Run:
         found = []
         for trial in slot["trials"]:
             order = {**trial, "run": self.document["run"], **_place(slot)}
-            base = {**record.base(order, self.document["image"], data), "started": now()}
+            image = next(i for i in self.document["images"] if i["family"] == trial["family"])
+            base = {**record.base(order, image, data), "started": now()}
             found += [
                 merge.lost(base, member, "the host no longer answers")
                 for member in trial["members"]

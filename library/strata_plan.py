@@ -36,7 +36,7 @@ options:
     type: str
     default: ""
   image:
-    description: What decides the content of the workload image.
+    description: What decides the content of the images beside their families.
     type: dict
     required: true
   testbed:

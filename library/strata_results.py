@@ -22,9 +22,10 @@ options:
   plan:
     description: The plan, for V(opened), V(verified) and V(reported); a run of another plan is refused.
     type: dict
-  image:
-    description: The workload image, for V(opened).
-    type: dict
+  images:
+    description: The images of the workloads, one of a family, for V(opened).
+    type: list
+    elements: dict
   dataset:
     description: The dataset, for V(opened).
     type: dict

@@ -29,8 +29,8 @@ options:
     description: What the programs of a distributed trial prove to each other that they belong together with.
     type: str
     default: ""
-  image:
-    description: The workload image on this host, C(kind), C(digest), C(rootfs).
+  images:
+    description: For each family of workloads the image on this host, C(family), C(kind), C(digest), C(rootfs).
     type: dict
     required: true
   dataset:
@@ -67,7 +67,7 @@ EXAMPLES = r"""
   strata_trial:
     slot: "{{ slot | combine({'run': run}) }}"
     host: "{{ inventory_hostname }}"
-    image: "{{ workload_image_held.image }}"
+    images: "{{ workload_image_held.images }}"
     holder: "{{ controller }}"
     state_dir: /var/lib/strata
 """
@@ -135,7 +135,7 @@ def main() -> None:
             "host": {"type": "str", "required": True},
             "addresses": {"type": "dict", "default": {}},
             "key": {"type": "str", "default": "", "no_log": True},
-            "image": {"type": "dict", "required": True},
+            "images": {"type": "dict", "required": True},
             "dataset": {"type": "dict", "default": {}},
             "reference": {"type": "dict", "default": {}},
             "holder": {"type": "dict", "required": True},

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from . import names, upgrades
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 def _asked_is_unknown(document: dict[str, Any]) -> dict[str, Any]:
@@ -30,6 +30,7 @@ def _asked_is_unknown(document: dict[str, Any]) -> dict[str, Any]:
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _asked_is_unknown,
     2: upgrades.declared,
+    3: upgrades.families,
 }
 
 # In the name of a trial's folder: its second attempt, and so on.
@@ -99,6 +100,7 @@ class Reason(Document):
 
 
 class Image(Document):
+    family: str
     kind: Literal["rootfs", "oci", "venv"]
     digest: str
 
@@ -196,7 +198,7 @@ class Run(Versioned):
     seed: int
     testbed: str
     hosts: dict[str, HostEntry]
-    image: Image
+    images: list[Image]
     dataset: Dataset | None
     created: str
     strata: Version
@@ -228,6 +230,7 @@ class PlannedTrial(Document):
     cell: Name
     repetition: int
     role: Literal["measured", "background"]
+    family: str
     levels: dict[str, Level]
     members: list[PlannedMember] = []
     scratch: bool = False

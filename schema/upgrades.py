@@ -56,6 +56,7 @@ _OWN: dict[str, tuple[str | None, tuple[tuple[Any, ...], ...]]] = {
 }
 # Columns of steps.parquet that have another name since schema 3.
 STEPS = {"images": "items"}
+_OF_ONE = {"family": "tensorflow"}
 _KEYS = ("name", "label", "unit", "better", "headline", "combine")
 
 
@@ -71,3 +72,18 @@ def declared(document: dict[str, Any]) -> dict[str, Any]:
         for name, (items, own) in _OWN.items()
     }
     return {**document, "workloads": workloads}
+
+
+def families(document: dict[str, Any]) -> dict[str, Any]:
+    """Schema 3 to 4: images are of families. Until then there was one, TensorFlow's, for all."""
+    if "slots" in document:
+        slots = [{**slot, "trials": [_OF_ONE | trial for trial in slot["trials"]]}
+                 for slot in document["slots"]]  # fmt: skip
+        return {**document, "slots": slots}
+    if "image" not in document:
+        return document
+    image = _OF_ONE | document["image"]
+    if "experiment_digest" not in document:
+        return {**document, "image": image}
+    rest = {key: value for key, value in document.items() if key != "image"}
+    return {**rest, "images": [image]}

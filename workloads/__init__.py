@@ -11,7 +11,7 @@ marks what they share. Each gives
     TOPOLOGY             which members a trial can have: ONE, WORKERS_AND_SERVERS, CLIENT_AND_SERVER
     PORTS                where its members listen (`workloads._declare.Port`), if they are several;
                          `context.peers` says where each is, or `context.place` to those that train
-    FAMILY               the image that it is in, named for what else is in it
+    FAMILY               the image that it is in: a file in requirements/images
     WRITABLE             whether it needs space to write to beside OUT and a small /tmp: a folder of
                          the trial's own, `context.scratch`
     MEMORY               bytes that a member needs at least

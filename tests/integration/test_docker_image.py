@@ -26,9 +26,9 @@ def tar_of(folder: Path, content: str) -> tuple[str, Path]:
 @pytest.fixture
 def held(deployed: None, tmp_path: Path) -> Iterator[tuple[images.DockerImage, Path]]:
     content, path = tar_of(tmp_path, "one")
-    kept = images.DockerImage(content)
+    kept = images.DockerImage("tools", content)
     yield kept, path
-    if kept.reference in images.DockerImage("0" * 64).others():
+    if kept.reference in images.DockerImage("tools", "0" * 64).others():
         kept.remove(kept.reference)
 
 
@@ -40,7 +40,9 @@ def test_it_is_proven_after_the_import_and_gone_after_the_removal(
     kept.load(path)
     assert kept.holds()
     assert kept.reference not in kept.others()
-    assert kept.reference in images.DockerImage("0" * 64).others()
+    assert kept.reference in images.DockerImage("tools", "0" * 64).others()
+    assert kept.reference in images.DockerImage("", "").others(), "of all families"
+    assert kept.reference not in images.DockerImage("another", "0" * 64).others()
     kept.remove(kept.reference)
     assert not kept.holds()
 

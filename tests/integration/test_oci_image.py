@@ -37,7 +37,7 @@ def test_it_is_exported_with_the_workloads(tiny: str, tmp_path: Path) -> None:
     code = tmp_path / "workloads"
     code.mkdir()
     (code / "spin.py").write_text("pass")
-    source = build.Source("oci", "", [], Path("unused"), code, tiny)
+    source = build.Source("tools", "oci", "", [], None, code, reference=tiny)
     built = [
         build.Builder(source, tmp_path / name, export=images.export).build()
         for name in ("one", "two")
@@ -46,6 +46,6 @@ def test_it_is_exported_with_the_workloads(tiny: str, tmp_path: Path) -> None:
     with tarfile.open(built[0].path) as tar:
         names = set(tar.getnames())
     assert {"usr/bin/python3", "opt/strata/workloads/spin.py", "in", "out", "data"} <= names
-    rootfs = image.Rootfs(tmp_path / "state", built[0].digest)
+    rootfs = image.Rootfs(tmp_path / "state", "tools", built[0].digest)
     rootfs.load(Path(built[0].path))
     assert rootfs.holds()

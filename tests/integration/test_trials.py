@@ -38,9 +38,10 @@ NETWORK = {"native": "host", "docker": "bridge"}
 
 @pytest.fixture
 def image(deployed: None) -> dict[str, str]:
-    known = sorted((STATE / "images").glob("*/known.json"), key=lambda path: path.stat().st_mtime)
-    content = json.loads(known[-1].read_text())["digest"]
-    return {"kind": "rootfs", "digest": content, "rootfs": str(known[-1].parent / "rootfs")}
+    (known,) = (STATE / "images").glob("tools-*/known.json")
+    content = json.loads(known.read_text())["digest"]
+    names = {"family": "tools", "kind": "rootfs", "digest": content}
+    return {**names, "rootfs": str(known.parent / "rootfs")}
 
 
 @pytest.fixture
@@ -57,10 +58,10 @@ def order(image: dict[str, str], tmp_path: Path) -> Callable[..., trial.Order]:
         }
         asked = {
             **{"trial": f"abc-{runtime}", "cell": "abc", "repetition": 1, "role": "measured"},
-            **{"levels": cell, "members": lone("localhost")},
+            **{"family": "tools", "levels": cell, "members": lone("localhost")},
         }
         slot = {"run": "t", "slot": "s0001", "hosts": ["localhost"], "trials": [asked]}
-        return trial.Order(slot, "localhost", image, {}, {}, limit, tmp_path / "state")
+        return trial.Order(slot, "localhost", {"tools": image}, {}, {}, limit, tmp_path / "state")
 
     return make
 
@@ -243,7 +244,7 @@ def test_an_image_that_is_not_there_is_a_failed_start(
     order: Callable[..., trial.Order], runtime: str
 ) -> None:
     asked = order(runtime)
-    asked.image.update(rootfs="/nowhere", digest="0" * 64)
+    asked.images["tools"].update(rootfs="/nowhere", digest="0" * 64)
     record = trial.run(asked, present)[0]["record"]
     assert record["reason"]["cause"] == "start"
 
@@ -257,13 +258,13 @@ def test_without_root_a_virtual_environment_takes_the_place_of_the_image(
     (environment / "strata").mkdir()
     (environment / "strata/workloads").symlink_to(REPO / "workloads")
     asked = order("native", cpus="0", network="host")
-    asked.image.update(kind="venv", rootfs=str(environment))
+    asked.images["tools"].update(kind="venv", rootfs=str(environment))
     (outcome,) = trial.run(asked, present)
     assert outcome["record"]["status"] == "ok", outcome["stderr"]
     assert outcome["record"]["image"]["kind"] == "venv"
     assert outcome["record"]["metrics"]["cpu"]["value"] > 0
     refused = order("native", memory=2**30)
-    refused.image.update(kind="venv", rootfs=str(environment))
+    refused.images["tools"].update(kind="venv", rootfs=str(environment))
     reason = trial.run(refused, present)[0]["record"]["reason"]
     assert reason == {"cause": "start", "message": reason["message"]}
     assert "'memory' needs root" in reason["message"]
@@ -335,7 +336,7 @@ from pathlib import Path
 from strata.trial import slot as trial
 given = json.loads(sys.argv[1])
 state_dir = Path(given["state_dir"])
-order = trial.Order(given["slot"], "localhost", given["image"], {}, {}, 60.0, state_dir)
+order = trial.Order(given["slot"], "localhost", given["images"], {}, {}, 60.0, state_dir)
 trial.run(order, lambda: False)
 """
 
@@ -345,7 +346,7 @@ def test_what_a_killed_trial_left_is_removed_by_the_next(
     order: Callable[..., trial.Order], runtime: str
 ) -> None:
     asked = order(runtime, fail="hang")
-    given = {"slot": asked.slot, "image": asked.image, "state_dir": str(asked.state_dir)}
+    given = {"slot": asked.slot, "images": asked.images, "state_dir": str(asked.state_dir)}
     process = subprocess.Popen([sys.executable, "-c", KILLED, json.dumps(given)])
     deadline = time.monotonic() + 30
     # What sets the native root filesystem up names the program as well, and ends with the module.

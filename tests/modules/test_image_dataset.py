@@ -26,58 +26,100 @@ def archive(tmp_path: Path) -> tuple[str, Path]:
     return rootfs.pack(root, tar), tar
 
 
+def image(digest: str, path: Path | str, family: str = "tools") -> dict[str, str]:
+    return {"family": family, "digest": digest, "path": str(path)}
+
+
 @pytest.fixture
 def asked(archive: tuple[str, Path], tmp_path: Path) -> dict[str, Any]:
-    digest, tar = archive
-    return {"digest": digest, "archive": str(tar), "state_dir": str(tmp_path / "state")}
+    return {"images": [image(*archive)], "state_dir": str(tmp_path / "state")}
 
 
-def test_an_image_is_unpacked_once(run_module: RunModule, asked: dict[str, Any]) -> None:
+@pytest.fixture
+def other(archive: tuple[str, Path], tmp_path: Path) -> tuple[str, Path]:
+    """Another image: its digest and its archive."""
+    (tmp_path / "made/opt/file").write_text("of another commit")
+    return rootfs.pack(tmp_path / "made", tmp_path / "other.tar"), tmp_path / "other.tar"
+
+
+def folder(asked: dict[str, Any]) -> Path:
+    return Path(asked["state_dir"]) / "images"
+
+
+def names(asked: dict[str, Any]) -> list[str]:
+    """The images that the host holds, and whatever else lies there."""
+    return sorted(path.name for path in folder(asked).iterdir())
+
+
+def test_an_image_is_unpacked_once(
+    run_module: RunModule, asked: dict[str, Any], archive: tuple[str, Path]
+) -> None:
     dry = run_module("strata_image", asked, check=True, diff=True)
-    assert (dry["failed"], dry["changed"], dry["holds"]) == (False, True, {"native": ""})
+    assert (dry["failed"], dry["changed"]) == (False, True)
+    assert dry["holds"] == {"tools": {"native": ""}}
     assert not Path(asked["state_dir"]).exists()
     first = run_module("strata_image", asked)
-    assert (first["changed"], first["holds"]) == (True, {"native": asked["digest"]})
-    assert (Path(first["image"]["rootfs"]) / "opt/file").read_text() == "content"
-    assert set(first["image"]) == {"kind", "digest", "rootfs"}
+    assert (first["changed"], first["holds"]) == (True, {"tools": {"native": archive[0]}})
+    held = first["images"]["tools"]
+    assert (Path(held["rootfs"]) / "opt/file").read_text() == "content"
+    assert set(held) == {"family", "kind", "digest", "rootfs"}
     again = run_module("strata_image", asked)
-    assert (again["changed"], again["holds"]) == (False, {"native": asked["digest"]})
+    assert (again["changed"], again["holds"]) == (False, first["holds"])
     assert not run_module("strata_image", asked, check=True)["changed"]
 
 
+def test_a_host_holds_the_image_of_each_family(
+    run_module: RunModule,
+    asked: dict[str, Any],
+    archive: tuple[str, Path],
+    other: tuple[str, Path],
+) -> None:
+    """And keeps those of families that are not asked for, until a newer one of their own."""
+    both = {**asked, "images": [image(*archive), image(*other, "jax")]}
+    first = run_module("strata_image", both)
+    assert {family: held["digest"] for family, held in first["images"].items()} == {
+        "tools": archive[0],
+        "jax": other[0],
+    }
+    assert not run_module("strata_image", both)["changed"]
+    assert not run_module("strata_image", both, check=True)["changed"]
+    assert not run_module("strata_image", asked)["changed"], "the other family's stays"
+    newer = {**asked, "images": [image(*archive, "jax")]}
+    assert run_module("strata_image", newer)["changed"]
+    assert names(asked) == [f"jax-{archive[0][:12]}", f"tools-{archive[0][:12]}"]
+
+
 def test_a_tampered_image_is_replaced(run_module: RunModule, asked: dict[str, Any]) -> None:
-    run_module("strata_image", asked)
-    victim = Path(asked["state_dir"]) / "images" / asked["digest"][:12] / "rootfs/opt/file"
+    first = run_module("strata_image", asked)
+    victim = Path(first["images"]["tools"]["rootfs"]) / "opt/file"
     victim.write_text("tampered")
     assert run_module("strata_image", asked)["changed"]
     assert victim.read_text() == "content"
 
 
 def test_another_image_goes_when_no_run_uses_it_and_absent_removes_all(
-    run_module: RunModule, asked: dict[str, Any], archive: tuple[str, Path], tmp_path: Path
+    run_module: RunModule,
+    asked: dict[str, Any],
+    archive: tuple[str, Path],
+    other: tuple[str, Path],
 ) -> None:
-    (tmp_path / "made/opt/file").write_text("of another commit")
-    digest = rootfs.pack(tmp_path / "made", tmp_path / "other.tar")
-    other = {**asked, "digest": digest, "archive": str(tmp_path / "other.tar")}
     with subprocess.Popen(["sleep", "600"]) as run:
         holder = {"host": socket.gethostname(), "pid": run.pid, "start": lease.start_time(run.pid)}
-        first = run_module("strata_image", {**other, "holder": holder})
+        first = run_module("strata_image", {**asked, "images": [image(*other)], "holder": holder})
         assert run_module("strata_image", asked)["changed"]
         assert not run_module("strata_image", asked)["changed"]
-        assert Path(first["image"]["rootfs"]).exists()
+        of_a_run = Path(first["images"]["tools"]["rootfs"])
+        assert of_a_run.exists()
         run.kill()
-    left = Path(asked["state_dir"]) / "images" / ".0123456789ab.part"
+    left = folder(asked) / ".tools-0123456789ab.part"
     left.mkdir()
     found = run_module("strata_image", asked, diff=True)
     assert found["changed"]
-    assert found["diff"]["before"]["others"]["native"] == [
-        str(Path(first["image"]["rootfs"]).parent),
-        str(left),
-    ]
-    assert [path.name for path in left.parent.iterdir()] == [asked["digest"][:12]]
+    assert found["diff"]["before"]["others"] == sorted([str(of_a_run.parent), str(left)])
+    assert names(asked) == [f"tools-{archive[0][:12]}"]
     gone = {"state": "absent", "state_dir": asked["state_dir"]}
     assert run_module("strata_image", gone)["changed"]
-    assert list((Path(asked["state_dir"]) / "images").iterdir()) == []
+    assert names(asked) == []
     assert not run_module("strata_image", gone)["changed"]
 
 
@@ -85,39 +127,44 @@ def test_an_environment_is_where_it_was_made(
     run_module: RunModule, asked: dict[str, Any], tmp_path: Path
 ) -> None:
     environment = str(tmp_path / "venv")
-    given = {**asked, "kind": "venv", "archive": environment}
+    given = {**asked, "images": [{**image("0" * 64, environment), "kind": "venv"}]}
     assert run_module("strata_image", given)["changed"], "the state folder is claimed"
     found = run_module("strata_image", given)
-    assert (found["changed"], found["archive_needed"], found["holds"]) == (False, False, {})
-    assert (found["image"]["kind"], found["image"]["rootfs"]) == ("venv", environment)
+    assert (found["changed"], found["archives_needed"], found["holds"]) == (False, [], {})
+    held = found["images"]["tools"]
+    assert (held["kind"], held["rootfs"]) == ("venv", environment)
 
 
 def test_a_host_without_the_archive_asks_for_it(
-    run_module: RunModule, asked: dict[str, Any]
+    run_module: RunModule, asked: dict[str, Any], archive: tuple[str, Path]
 ) -> None:
-    of_another = Path(asked["state_dir"]) / "images" / "0123456789ab.tar"
+    """And nothing is done before it is there."""
+    of_another = folder(asked) / "tools-0123456789ab.tar"
     Folder(Path(asked["state_dir"]), "state").claim()
     of_another.parent.mkdir()
     of_another.touch()
-    found = run_module("strata_image", {**asked, "archive": "/nowhere.tar"})
-    assert (found["failed"], found["changed"], found["archive_needed"]) == (False, False, True)
+    found = run_module("strata_image", {**asked, "carried": True})
+    assert (found["failed"], found["changed"]) == (False, False)
+    there = str(folder(asked) / f"tools-{archive[0][:12]}.tar")
+    assert found["archives_needed"] == [{"path": str(archive[1]), "carried": there}]
     assert of_another.exists()
 
 
 def test_what_an_image_was_carried_in_goes_once_it_is_held(
-    run_module: RunModule, asked: dict[str, Any]
+    run_module: RunModule, asked: dict[str, Any], archive: tuple[str, Path]
 ) -> None:
-    carried = Path(asked["state_dir"]) / "images" / f"{asked['digest'][:12]}.tar"
+    digest, tar = archive
+    carried = folder(asked) / f"tools-{digest[:12]}.tar"
     Folder(Path(asked["state_dir"]), "state").claim()
     carried.parent.mkdir()
-    shutil.copy(asked["archive"], carried)
+    shutil.copy(tar, carried)
     of_another = carried.with_name("0123456789ab.tar")
     of_another.touch()
-    first = run_module("strata_image", {**asked, "archive": str(carried)})
-    assert (first["changed"], first["holds"]) == (True, {"native": asked["digest"]})
-    assert [path.name for path in carried.parent.iterdir()] == [asked["digest"][:12]]
+    first = run_module("strata_image", {**asked, "carried": True})
+    assert (first["changed"], first["holds"]) == (True, {"tools": {"native": digest}})
+    assert names(asked) == [f"tools-{digest[:12]}"]
     # A run that was killed in between left it behind.
-    shutil.copy(asked["archive"], carried)
+    shutil.copy(tar, carried)
     dry = run_module("strata_image", asked, check=True, diff=True)
     assert dry["changed"] and carried.exists()
     assert run_module("strata_image", asked)["changed"]
@@ -128,7 +175,7 @@ def test_what_an_image_was_carried_in_goes_once_it_is_held(
 def test_images_in_a_folder_that_is_not_stratas_are_left_alone(
     run_module: RunModule, asked: dict[str, Any], state: str, check: bool
 ) -> None:
-    holiday = Path(asked["state_dir"]) / "images" / "holiday"
+    holiday = folder(asked) / "holiday"
     holiday.mkdir(parents=True)
     refused = run_module("strata_image", {**asked, "state": state}, check=check)
     assert refused["failed"]
@@ -137,9 +184,9 @@ def test_images_in_a_folder_that_is_not_stratas_are_left_alone(
 
 
 def test_an_archive_of_another_image_is_refused(
-    run_module: RunModule, asked: dict[str, Any]
+    run_module: RunModule, asked: dict[str, Any], archive: tuple[str, Path]
 ) -> None:
-    found = run_module("strata_image", {**asked, "digest": "0" * 64})
+    found = run_module("strata_image", {**asked, "images": [image("0" * 64, archive[1])]})
     assert found["failed"]
     assert "does not unpack to image 000000000000" in found["msg"]
 

@@ -88,7 +88,7 @@ def test_clean_says_which_other_folder_a_run_has_used(
 ) -> None:
     """The image's module claims what a run gives to it, and nobody tells that to teardown."""
     used = tmp_path / "bigdisk"
-    run_module("strata_image", {"state_dir": str(used), "kind": "venv", "digest": "0" * 64})
+    run_module("strata_image", {"state_dir": str(used)})
     found = run_module("strata_host", {"state_dir": str(state)})
     assert found["state_dir"] == {"ours": True, "refused": {}, "elsewhere": [str(used)]}
     done = run_module("strata_clean", {"state_dir": str(state)}, alone=True)

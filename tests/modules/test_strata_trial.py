@@ -43,13 +43,14 @@ def asked(tmp_path: Path, holder: dict[str, Any]) -> dict[str, Any]:
         **{"steps": 4, "warmup_steps": 2, "work": 300_000},
     }
     trial = {
-        **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured", "levels": levels},
-        "members": lone("localhost"),
+        **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured"},
+        **{"family": "tools", "levels": levels, "members": lone("localhost")},
     }
+    image = {"family": "tools", "kind": "venv", "digest": "d" * 64, "rootfs": str(venv)}
     return {
         "slot": {"run": "r", "slot": "s0001", "hosts": ["localhost"], "trials": [trial]},
         "host": "localhost",
-        "image": {"kind": "venv", "digest": "d" * 64, "rootfs": str(venv)},
+        "images": {"tools": image},
         "holder": holder,
         "time_limit_s": 60,
         "state_dir": str(tmp_path / "state"),
@@ -200,7 +201,7 @@ def test_the_key_of_a_trial_is_in_no_result(
     run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any], broken: bool
 ) -> None:
     run_module("strata_lease", {"run": "r", "holder": holder})
-    code = Path(asked["image"]["rootfs"]) / "strata/workloads"
+    code = Path(asked["images"]["tools"]["rootfs"]) / "strata/workloads"
     code.unlink()
     code.mkdir()
     (code / "__main__.py").write_text(TELLTALE)

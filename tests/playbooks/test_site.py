@@ -85,6 +85,13 @@ def test_the_lab_is_refused_until_it_is_edited() -> None:
         (['-e{"strata_retry": ["hostlost"]}'], ["strata_retry", "host_lost", "hostlost"]),
         (["-estrata_results=/etc/passwd/r"], ["can be made, and written", "/etc/passwd"]),
         (["-estrata_image_kind=zip"], ["rootfs", "zip"]),
+        (
+            [
+                f"-estrata_experiment={EXPERIMENTS}/families.yml",
+                *("-estrata_image_kind=oci", "-estrata_image_reference=x"),
+            ],
+            ["an OCI image takes the place of one image family", "tensorflow, tools"],
+        ),
         (["-estrata_dataset=/nowhere"], ["there is no such folder", "/data/imagenet"]),
         (["-estrata_run=../elsewhere"], ["the name of a run is a name", "../elsewhere"]),
         (["-estrata_state_dir=/"], ["localhost: Strata's state folder must", "given: / holds "]),
@@ -273,6 +280,22 @@ class TestDeployed:
         assert any("measured / wall" in line for line in lines)
         assert any(line.strip().endswith("index.html") for line in lines)
         assert "Run the trial" not in done.stdout, "the tasks of a slot are not shown"
+
+    def test_each_trial_runs_from_the_image_of_its_family(
+        self, deployed: None, tmp_path: Path
+    ) -> None:
+        experiment = f"-estrata_experiment={EXPERIMENTS}/families.yml"
+        playbook("site.yml", experiment, f"-estrata_results={tmp_path}")
+        (run,) = (json.loads(path.read_text()) for path in tmp_path.glob("*/run.json"))
+        records = [json.loads(path.read_text()) for path in tmp_path.glob("*/trials/*/record.json")]
+        assert {record["status"] for record in records} == {"ok"}, records
+        of_workload = {record["levels"]["workload"]: record["image"] for record in records}
+        assert [of_workload["tf_image_classification"], of_workload["spin"]] == run["images"]
+        assert [image["family"] for image in run["images"]] == ["tensorflow", "tools"]
+        assert len({image["digest"] for image in run["images"]}) == 2
+        assert changed(playbook("site.yml", "--tags=deploy", experiment).stdout) == 0
+        assert changed(playbook("site.yml", "--tags=deploy", "--check", experiment).stdout) == 0
+        assert changed(playbook("site.yml", "--tags=deploy", SPIN).stdout) == 0, "both stay"
 
     def test_a_tampered_dataset_is_refused(self, deployed: None, tmp_path: Path) -> None:
         data = tmp_path / "data"

@@ -1,7 +1,7 @@
-"""Building the workload image on the controller.
+"""Building the image of a family of workloads on the controller.
 
     root filesystem of the distribution, Python in it   (mmdebstrap)
-      + the locked wheels in /opt/strata/site            (pip, hashes checked)
+      + the family's wheels in /opt/strata/site          (pip, hashes checked)
       + byte code that depends on the sources only
       + the workloads in /opt/strata/workloads
       = one canonical tar
@@ -19,7 +19,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,8 @@ from . import rootfs
 # Raised when the same sources give other bytes than before: an image is found by its key.
 RECIPE = 2
 SITE = "opt/strata/site"
-# Headers and a compiler library: half a gigabyte that no workload opens.
-PRUNED = ("tensorflow/include", "clang", "bin")
+# Of the distribution, in the image of every family.
+PYTHON = ("python3-minimal", "libpython3-stdlib")
 # What tells of the machine, the mirror or the pip that built it, and of nothing in the image.
 FOREIGN = (
     *("etc/hostname", "etc/resolv.conf", "etc/machine-id", "etc/apt/sources.list"),
@@ -47,8 +47,11 @@ FOREIGN = (
 )
 UMASK = 0o022  # whatever the user's: modes are part of the digest
 ARCHIVE, RECEIPT, ROOT = "image.tar", "built.json", "root"
-# All that may be in the folder of images, those of earlier versions too.
-MADE = re.compile(r"(base-|venv-)?[0-9a-f]{12}(\.tar|\.json|\.part)?|(distribution|exported)\.tar")
+# All that may be in the folder of images. Earlier versions had one family, and named none.
+MADE = re.compile(
+    r"(base-|venv-)?[0-9a-f]{12}(\.tar|\.json|\.part)?|(distribution|exported)\.tar"
+    r"|(?P<family>[a-z][a-z0-9_]*)-(base-|venv-)?[0-9a-f]{12}"
+)
 # Wheels for the image are chosen for its Python, not for the controller's.
 WHEEL_TARGET = ("--python-version", "3.11", "--implementation", "cp", "--only-binary", ":all:")
 MANYLINUX = ("2_28", "2_27", "2_26", "2_24", "2_17", "2_12", "2_5")
@@ -57,13 +60,19 @@ LEGACY = ("manylinux2014", "manylinux2010", "manylinux1")
 
 @dataclass(frozen=True)
 class Source:
-    """All that decides what is in an image. Raises Refused for an OCI image without a reference."""
+    """All that decides what is in an image.
 
+    Raises Refused for an OCI image without a reference, and for a virtual environment where the
+    family needs packages of the distribution.
+    """
+
+    family: str
     kind: str  # rootfs, oci or venv
     suite: str
-    packages: list[str]
-    lock: Path
+    packages: list[str]  # of the distribution, beside Python
+    lock: Path | None  # the packages of Python; None for none
     workloads: Path
+    without: list[str] = field(default_factory=list)  # paths below those packages
     reference: str = ""  # of an OCI image, for kind oci
 
     def __post_init__(self) -> None:
@@ -74,13 +83,22 @@ class Source:
                 given=f"kind oci, reference {self.reference!r}",
                 then="set strata_image_reference",
             )
+        if self.kind == "venv" and self.packages:
+            raise Refused(
+                "a virtual environment holds packages of Python, and none of the distribution",
+                example="-e strata_image_kind=rootfs",
+                given=f"the image family {self.family}, which needs {', '.join(self.packages)}",
+                then="run as root, or run an experiment whose workloads do without them",
+            )
 
     @cached_property
     def base_key(self) -> str:
         """Names the base: everything but the workloads."""
-        lock = self.lock.read_text() if self.kind != "oci" else self.reference
+        lock = self.lock.read_text() if self.lock else ""
+        given = self.reference if self.kind == "oci" else lock
         python = f"{sys.version_info.major}.{sys.version_info.minor}" if self.kind == "venv" else ""
-        made_of = [RECIPE, self.kind, self.suite, sorted(self.packages), lock, PRUNED, python]
+        packages = sorted([*PYTHON, *self.packages])
+        made_of = [RECIPE, self.kind, self.suite, packages, given, self.without, python]
         return digest(made_of)[:12]
 
     @cached_property
@@ -93,6 +111,7 @@ class Source:
 class Built:
     """An image ready to be carried to hosts: `path` is its tar, or the venv's folder."""
 
+    family: str
     kind: str
     key: str
     digest: str
@@ -117,9 +136,9 @@ class Builder:
         self.source, self.cache, self.mirror = source, cache, mirror
         self._export = export
         self.folder = cache / "images"
-        self.path = self.folder / source.key
-        prefix = "venv" if source.kind == "venv" else "base"
-        self.base = self.folder / f"{prefix}-{source.base_key}"
+        self.path = self.folder / f"{source.family}-{source.key}"
+        base = "venv" if source.kind == "venv" else "base"
+        self.base = self.folder / f"{source.family}-{base}-{source.base_key}"
 
     def built(self) -> Built | None:
         """The finished image of this source, when it is there and has its size."""
@@ -155,6 +174,7 @@ class Builder:
             make = self._link if self.source.kind == "venv" else self._pack
             content, size = make(aside.folder)
         about = {"kind": self.source.kind, "key": self.source.key, "digest": content}
+        about["family"] = self.source.family
         files.write_json(aside.folder / RECEIPT, {**about, "bytes": size})
         aside.place()
         return Built(**about, path=self._at(), bytes=size)
@@ -167,14 +187,17 @@ class Builder:
         uses.note([str(self.path), str(self.base)], holder)
 
     def superfluous(self) -> list[Path]:
-        """Images and bases of earlier sources that no run uses, and what was left half made.
+        """Images and bases of earlier sources of this family that no run uses, and what was left
+        half made. Those of other families stay.
 
         Raises Refused for a cache that is not Strata's.
         """
         if not owned.Folder(self.cache, "cache").is_ours() or not self.folder.is_dir():
             return []
         kept = {str(self.path), str(self.base), *uses.living()}
-        made = [path for path in sorted(self.folder.iterdir()) if MADE.fullmatch(path.name)]
+        found = ((path, MADE.fullmatch(path.name)) for path in sorted(self.folder.iterdir()))
+        ours = (None, self.source.family)
+        made = [path for path, match in found if match and match["family"] in ours]
         others = [path for path in made if str(path) not in kept]
         return others + making.abandoned(self.folder)
 
@@ -182,13 +205,15 @@ class Builder:
         root = _root(aside)
         self._download(aside)
         archive = aside.folder / "distribution.tar"
-        command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(self.source.packages)}"]
+        include = ",".join([*PYTHON, *self.source.packages])
+        command = ["mmdebstrap", "--variant=minbase", f"--include={include}"]
         mirror = [self.mirror] if self.mirror else []
         dated = {"SOURCE_DATE_EPOCH": str(rootfs.EPOCH)}
         aside.run([*command, self.source.suite, str(archive), *mirror], **dated)
         aside.run(["tar", "-xpf", str(archive), "--numeric-owner", "-C", str(root)])
+        (root / SITE).mkdir(parents=True)
         self._install(aside, root / SITE)
-        for name in PRUNED:
+        for name in self.source.without:
             shutil.rmtree(root / SITE / name, ignore_errors=True)
         # Byte code by content instead of by time: the same on every build, and TensorFlow
         # starts in half the time with it.
@@ -198,6 +223,8 @@ class Builder:
 
     def _download(self, aside: Aside) -> None:
         """All wheels of the lock. One at a time: another image's may be the same."""
+        if self.source.lock is None:
+            return
         wheels = self.cache / "wheels"
         wheels.mkdir(parents=True, exist_ok=True)
         with making.only_maker(wheels, "download wheels"):
@@ -205,6 +232,8 @@ class Builder:
             _pip(aside, "download", *given)
 
     def _install(self, aside: Aside, site: Path) -> None:
+        if self.source.lock is None:
+            return
         offline = ["--no-index", "--find-links", str(self.cache / "wheels"), "--no-compile"]
         given = ["--no-deps", "--target", str(site), *offline, *_target(), *self._locked()]
         _pip(aside, "install", *given)
@@ -224,8 +253,9 @@ class Builder:
     def _fill_venv(self, aside: Aside) -> None:
         root = aside.folder / ROOT
         aside.run([sys.executable, "-m", "venv", str(root)])
-        pip = [str(root / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps"]
-        aside.run([*pip, *self._locked()])
+        if self.source.lock is not None:
+            pip = [str(root / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps"]
+            aside.run([*pip, *self._locked()])
 
     def _pack(self, folder: Path) -> tuple[str, int]:
         """Put the workloads of today into the base, and write the whole as the canonical tar."""

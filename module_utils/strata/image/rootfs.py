@@ -28,7 +28,9 @@ from ..identity import digest
 EPOCH = 1_700_000_000
 # Beside an unpacked image: its digest, and the stats with which it was proven.
 KNOWN = "known.json"
-NAME = re.compile(r"[0-9a-f]{12}")
+# Of an unpacked image: its family and the begin of its digest. Earlier versions had one family,
+# and named none.
+NAME = re.compile(r"((?P<family>[a-z][a-z0-9_]*)-)?[0-9a-f]{12}")
 # Folders that every image has, as places to mount on.
 MOUNT_POINTS = ("in", "out", "data", "tmp", "proc", "sys", "dev", "run")
 
@@ -132,15 +134,24 @@ def stat_digest(root: Path) -> str:
     return seen.hexdigest()
 
 
+class Held(Protocol):
+    """An image as a runtime holds it. Without a family it stands for none."""
+
+    @property
+    def family(self) -> str: ...
+    @property
+    def content(self) -> str: ...
+
+
 class Rootfs:
     """An unpacked image on a host: `FOLDER/rootfs`, with what is known of it beside it.
 
     No other account can enter the folder: programs in the image belong to root and have its rights.
     """
 
-    def __init__(self, images: Path, content: str) -> None:
-        self.content, self._images = content, images
-        self.folder = images / content[:12]
+    def __init__(self, images: Path, family: str, content: str) -> None:
+        self.family, self.content, self._images = family, content, images
+        self.folder = images / name(family, content)
         self.root = self.folder / "rootfs"
 
     def holds(self) -> bool:
@@ -189,18 +200,30 @@ class Rootfs:
         return [str(self.folder)]
 
     def others(self) -> list[str]:
-        """Folders of other images, and what was left half made: each takes over a gigabyte.
+        """Folders of the family's other images, and what was left half made.
 
-        With an empty digest that is all of them.
+        Without a family, those of all.
         """
         if not self._images.is_dir():
             return []
-        names = sorted(path.name for path in self._images.iterdir() if NAME.fullmatch(path.name))
-        others = [str(self._images / name) for name in names if name != self.content[:12]]
+        found = sorted(path.name for path in self._images.iterdir())
+        others = [str(self._images / name) for name in found if is_other(name, self)]
         return others + [str(path) for path in making.abandoned(self._images)]
 
     def remove(self, folder: str) -> None:
         making.clear(Path(folder))
+
+
+def name(family: str, content: str) -> str:
+    """What the image of a family with that digest is called, by every runtime that holds it."""
+    return f"{family}-{content[:12]}"
+
+
+def is_other(called: str, held: Held) -> bool:
+    """Whether that is the name of another image of the family; without a family, of any."""
+    match = NAME.fullmatch(called)
+    known = match and (not held.family or match["family"] in (None, held.family))
+    return bool(known) and called != name(held.family, held.content)
 
 
 def _is_open(folder: Path) -> bool:
@@ -218,11 +241,11 @@ def carried(state_dir: Path) -> list[Path]:
     return sorted([*images.glob("*.tar"), *left])
 
 
-def held(kind: str, content: str, state_dir: Path, environment: str) -> dict[str, str]:
+def held(family: str, kind: str, content: str, state_dir: Path, environment: str) -> dict[str, str]:
     """The image on this host as runtimes take it; a virtual environment is where it was made."""
-    rootfs = environment if kind == "venv" else str(Rootfs(state_dir / "images", content).root)
-    names = {"kind": kind, "digest": content}
-    return {**names, "rootfs": rootfs}
+    unpacked = Rootfs(state_dir / "images", family, content).root
+    names = {"family": family, "kind": kind, "digest": content}
+    return {**names, "rootfs": environment if kind == "venv" else str(unpacked)}
 
 
 def sources(root: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from .base import Runtime, Spec
 
 
 class Store(Protocol):
-    """How a runtime holds one workload image on a host."""
+    """How a runtime holds the image of one family on a host."""
 
     def holds(self) -> bool:
         """Whether it has the image, proven by its digest."""
@@ -29,7 +29,7 @@ class Store(Protocol):
         """What must be kept for a run that uses the image."""
 
     def others(self) -> list[str]:
-        """Other workload images that it has."""
+        """Other images of the family that it has."""
 
     def remove(self, other: str) -> None:
         """Remove one of them."""
@@ -43,8 +43,8 @@ class Package(Protocol):
     def make(self, spec: Spec) -> Runtime:
         """The runtime for one program."""
 
-    def store(self, state_dir: Path, content: str) -> Store:
-        """Where it holds the image of that digest."""
+    def store(self, state_dir: Path, family: str, content: str) -> Store:
+        """Where it holds the image of a family with that digest; '' and '' stand for all images."""
 
     def facts(self) -> dict[str, Any]:
         """What it tells of this host before anything is touched."""

@@ -54,7 +54,7 @@ class Spec:
     run: str
     workload: str
     spool: Path  # holds in/ (read-only to the program) and out/
-    image: dict[str, str]  # kind, digest, rootfs
+    image: dict[str, str]  # family, kind, digest, rootfs
     account: int = field(kw_only=True)  # number of the user and of the group that it runs as
     data: Path | None = None  # mounted read-only at /data
     network: str = "host"

@@ -217,9 +217,9 @@ def make(spec: Spec) -> Runtime:
     return Native(spec)
 
 
-def store(state_dir: Path, content: str) -> Rootfs:
+def store(state_dir: Path, family: str, content: str) -> Rootfs:
     """The image unpacked below the state folder."""
-    return Rootfs(state_dir / "images", content)
+    return Rootfs(state_dir / "images", family, content)
 
 
 def facts() -> dict[str, Any]:

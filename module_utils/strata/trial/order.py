@@ -14,7 +14,7 @@ class Order:
 
     slot: dict[str, Any]  # run, slot, hosts, trials
     host: str
-    image: dict[str, str]
+    images: dict[str, dict[str, str]]  # by family
     dataset: dict[str, Any]
     reference: dict[str, Any]
     time_limit_s: float

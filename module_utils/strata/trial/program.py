@@ -52,6 +52,11 @@ class Program:
         self._over = threading.Event()
 
     @property
+    def _image(self) -> dict[str, str]:
+        """That of its workload's family. Raises LookupError where this host was not given it."""
+        return self._order.images[self.trial["family"]]
+
+    @property
     def measured(self) -> bool:
         return bool(self.trial["role"] == "measured")
 
@@ -143,7 +148,7 @@ class Program:
         self, member: Member, folder: Path, used: Counters, stderr: str
     ) -> tuple[dict[str, Any], str]:
         slot = {key: self._order.slot[key] for key in ("run", "slot", "hosts")}
-        document = record.base({**self.trial, **slot}, self._order.image, self._order.dataset)
+        document = record.base({**self.trial, **slot}, self._image, self._order.dataset)
         document["member"] = {key: member[key] for key in ("role", "index", "host")}
         document["started"], document["clock"] = self._started, dict(self._clock)
         reason = self.reason or self._why_failed()
@@ -195,7 +200,7 @@ class Program:
             run=order.slot["run"],
             workload=cell.workload,
             spool=self.spool,
-            image=order.image,
+            image=self._image,
             account=self.account,
             data=Path(data) if data else None,
             network=cell.platform.network,

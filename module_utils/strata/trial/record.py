@@ -15,8 +15,9 @@ from ..cell import Platform
 from ..host.counters import Counters
 from ..host.sampler import Sample, spent
 
-SCHEMA = 3
-# What is said of a dataset, here and in run.json.
+SCHEMA = 4
+# What is said of an image and of a dataset, here and in run.json.
+IMAGE = ("family", "kind", "digest")
 DATASET = ("name", "digest", "origin", "asked")
 # What is measured of every trial, in the order of the page. The keys are those of
 # `workloads._declare.Metric`, which hosts do not have.
@@ -88,7 +89,7 @@ def base(order: dict[str, Any], image: dict[str, str], dataset: dict[str, Any]) 
         "platform": str(Platform.of(levels)),
         "status": "failed",
         "reason": None,
-        "image": {"kind": image["kind"], "digest": image["digest"]},
+        "image": {key: image[key] for key in IMAGE},
         "dataset": data if levels.get("data") == "real" else None,
         "started": "",
         "clock": {"launched": 0.0, "finished": 0.0},

@@ -37,6 +37,10 @@ class Effect:
     startup: float = 0.0
 
 
+def image(digest: str) -> dict[str, str]:
+    return {"family": "tensorflow", "kind": "rootfs", "digest": digest}
+
+
 @dataclass
 class Synthetic:
     """A run to write. `cells` are levels; `effects` by runtime or label."""
@@ -69,7 +73,7 @@ class Synthetic:
             self._trial(folder / "trials" / trial, slot, levels, n, index, rng=rng)
             slots.append({"slot": slot, "block": "b1", "hosts": ["node1"], "trials": [
                 {"trial": trial, "cell": cell, "repetition": n, "role": "measured",
-                 "levels": levels}]})  # fmt: skip
+                 "family": "tensorflow", "levels": levels}]})  # fmt: skip
             events += [_event("slot_started", slot=slot),
                        _event("slot_finished", slot=slot, trials={trial: status})]  # fmt: skip
         events.append(_event("closed", trials=len(trials), failed=len(self.failed),
@@ -91,7 +95,7 @@ class Synthetic:
             "experiment_digest": "sha256:" + "e" * 64, "plan_digest": "sha256:" + "f" * 64,
             "seed": self.seed, "testbed": "rehearsal", "hosts": {"node1": {
                 "substrate": "bare_metal"}},
-            "image": {"kind": "rootfs", "digest": self.image}, "dataset": DATASET,
+            "images": [image(self.image)], "dataset": DATASET,
             "created": "2025-01-01T00:00:00Z",
             "strata": {"version": "0.1.0", "commit": "0" * 40}, "baseline": self.baseline,
             "demonstration": self.demonstration, "factors": self.factors,
@@ -121,7 +125,7 @@ class Synthetic:
             "role": "measured", "levels": levels,
             "platform": "/".join(levels[k] for k in ("substrate", "runtime", "network")),
             "hosts": ["node1"], "status": "ok", "reason": None,
-            "image": {"kind": "rootfs", "digest": self.image}, "dataset": DATASET,
+            "image": image(self.image), "dataset": DATASET,
             "started": f"2025-01-01T{index // 60:02d}:{index % 60:02d}:00Z",
             "clock": {"launched": launched, "finished": launched + total},
             "metrics": metrics(times, startup, total, rng), "phases": phases,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import synthetic
-from synthetic import DOCKER, NATIVE, Synthetic
+from synthetic import DOCKER, NATIVE, Synthetic, image
 
 from analysis import load, matching, tables
 from analysis.errors import EmptyRun, UnequalDigests
@@ -40,10 +40,33 @@ def test_a_row_a_trial_with_levels_metrics_and_phases_as_columns(folder: Path) -
     assert trials["duration_s"][0] == clock["finished"] - clock["launched"]
 
 
+def of_schema_3(folder: Path) -> None:
+    """Make a run to what it was before images had families."""
+    for path in folder.rglob("*.json"):
+        document = json.loads(path.read_text())
+        for found in document.pop("images", [document.get("image")]):
+            if found:
+                document["image"] = {key: found[key] for key in ("kind", "digest")}
+        for slot in document.get("slots", []):
+            for trial in slot["trials"]:
+                del trial["family"]
+        synthetic.dump(path, {**document, "schema": 3})
+
+
+def test_a_run_of_schema_3_is_read_as_one_of_one_family(folder: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    shutil.copytree(folder, old)
+    of_schema_3(old)
+    before, now = (load.load(run) for run in (old, folder))
+    assert (before.run, before.plan) == (now.run, now.plan)
+    assert before.trials.equals(now.trials)
+
+
 def test_a_run_of_schema_2_is_read_as_it_was(folder: Path, tmp_path: Path) -> None:
     """Its metrics were known to the analysis, and the items of its steps were called images."""
     old = tmp_path / "old"
     shutil.copytree(folder, old)
+    of_schema_3(old)
     for path in old.rglob("*.json"):
         change(path, schema=2)
     document = json.loads((old / "run.json").read_text())
@@ -170,7 +193,7 @@ def test_a_run_without_records_is_empty_and_the_next_step_is_named(folder: Path)
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
-        ("image", {"kind": "oci", "digest": "sha256:" + "b" * 64}, "unequal workload images"),
+        ("image", image("sha256:" + "b" * 64), "unequal workload images"),
         ("dataset", {**synthetic.DATASET, "digest": "sha256:" + "c" * 64}, "unequal data sets"),
     ],
 )
@@ -184,6 +207,20 @@ def test_unequal_digests_are_refused_with_a_trial_of_each(
     with pytest.raises(UnequalDigests, match=message) as caught:
         load.check_digests(load.load(folder).trials)
     assert trial in str(caught.value)
+
+
+def test_trials_of_several_families_have_an_image_of_each(folder: Path) -> None:
+    """But one workload has one image, in whichever family it is."""
+    trials = load.load(folder).trials
+    cell = trials["cell"].iloc[0]
+    of_tools = {**image("sha256:" + "b" * 64), "family": "tools"}
+    for trial in trials.loc[trials["cell"] == cell, "trial"]:
+        change(folder / "trials" / trial / "record.json", image=of_tools)
+    with pytest.raises(UnequalDigests, match="unequal workload images"):
+        load.check_digests(load.load(folder).trials)
+    mixed = load.load(folder).trials
+    mixed.loc[mixed["cell"] == cell, "workload"] = "another"
+    load.check_digests(mixed)
 
 
 def test_trials_without_data_stand_beside_trials_with(folder: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from synthetic import DOCKER, NATIVE, Effect, Synthetic, cells, dump
+from synthetic import DOCKER, NATIVE, Effect, Synthetic, cells, dump, image
 
 from analysis import export, headline, report, shown, tables, terminal
 from analysis.__main__ import main
@@ -441,7 +441,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         "is no event",
     ),
     "images that are unequal": (
-        lambda run: change(record_of(run), image={"kind": "rootfs", "digest": "b"}),
+        lambda run: change(record_of(run), image=image("b")),
         "unequal workload images",
     ),
 }
@@ -511,7 +511,7 @@ def test_what_lies_among_the_trials_is_named(
 def test_unequal_images_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = equal(repeats=4).write(tmp_path / "run")
     record = next((run / "trials").glob("*/record.json"))
-    other = {"image": {"kind": "rootfs", "digest": "sha256:" + "b" * 64}}
+    other = {"image": image("sha256:" + "b" * 64)}
     dump(record, json.loads(record.read_text()) | other)
     assert "unequal workload images" in refused(capsys, "report", str(run))
 

@@ -12,7 +12,7 @@ from strata.errors import Refused
 from strata.host import lease
 from strata.host.owned import Folder
 
-from controller import preflight
+from controller import families, preflight
 from controller.experiment import Experiment
 
 HOLDER = {"host": "elsewhere", "pid": 1, "start": 1}
@@ -31,12 +31,15 @@ def held_by(holder: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def test_too_little_disk_is_refused() -> None:
-    preflight.check_disk("here", facts())
+    large, small = (families.load(name) for name in ("tensorflow", "tools"))
+    preflight.check_disk("here", facts(), [large, small])
     with pytest.raises(Refused, match="too little disk space") as refused:
-        preflight.check_disk("here", facts(disk_free=3 * 2**30))
-    assert "3 GiB free, 8 GiB needed" in str(refused.value)
+        preflight.check_disk("here", facts(disk_free=3 * 2**30), [large])
+    assert "3 GiB free, 9 GiB needed" in str(refused.value)
     assert "strata_state_dir=/srv/bigdisk/strata" in str(refused.value), "a folder of its own"
-    preflight.check_disk("here", facts(disk_free=3 * 2**30, images=["unpacked"]))
+    preflight.check_disk("here", facts(disk_free=3 * 2**30), [small])
+    held = facts(disk_free=3 * 2**30, images=["tensorflow-0123456789ab"])
+    preflight.check_disk("here", held, [large, small])
 
 
 def test_a_state_folder_that_is_not_stratas_is_refused(tmp_path: Path) -> None:
@@ -165,13 +168,6 @@ def test_a_folder_of_results_that_is_another_accounts_is_refused(tmp_path: Path)
             preflight.check_results(tmp_path / "closed" / "results")
     finally:
         os.seteuid(me)
-
-
-def test_an_oci_image_has_a_reference() -> None:
-    preflight.check_image({"kind": "rootfs", "reference": ""})
-    preflight.check_image({"kind": "oci", "reference": "docker.io/library/python:3.11"})
-    with pytest.raises(Refused, match="is taken from a reference"):
-        preflight.check_image({"kind": "oci", "reference": " "})
 
 
 @pytest.mark.parametrize("attempts", [0, -1])

@@ -26,8 +26,8 @@ LEVELS = {
 
 
 def trial(number: int) -> dict[str, Any]:
-    rest = {"cell": f"c{number}", "repetition": 1, "role": "measured", "levels": LEVELS}
-    return {"trial": f"c{number}-r1", **rest, "members": lone("here")}
+    rest = {"cell": f"c{number}", "repetition": 1, "role": "measured", "family": "tools"}
+    return {"trial": f"c{number}-r1", **rest, "levels": LEVELS, "members": lone("here")}
 
 
 SLOTS = [
@@ -38,10 +38,11 @@ SLOTS = [
     for number in (1, 2)
 ]
 PLAN = {"slots": SLOTS, "estimate": {"seconds": 1.0, "bytes": 1.0}}
+IMAGE = {"family": "tools", "kind": "rootfs", "digest": "d"}
 RUN = {
     **{"run": "x-1", "name": "x", "experiment": {}, "experiment_digest": "e", "seed": 1},
     **{"plan_digest": "p", "testbed": "local", "hosts": {"here": {"substrate": "vm"}}},
-    **{"image": {"kind": "rootfs", "digest": "d"}, "dataset": None, "baseline": {}, "factors": []},
+    **{"images": [IMAGE], "dataset": None, "baseline": {}, "factors": []},
     **{"strata": {"version": "0", "commit": "c"}, "demonstration": False, "left_out": []},
     "workloads": metrics.declared(["spin"]),
 }
@@ -50,10 +51,10 @@ RUN = {
 def outcome(number: int, status: str = "ok") -> dict[str, Any]:
     record = {
         **{"schema": 1, "run": "x-1", "slot": f"s{number}", "hosts": ["here"]},
-        **{key: value for key, value in trial(number).items() if key != "members"},
+        **{key: value for key, value in trial(number).items() if key not in ("members", "family")},
         **{"member": {"role": "worker", "index": 0, "host": "here"}, "members": []},
         **{"platform": "vm/native/host", "status": status, "started": "2026-01-01T00:00:00Z"},
-        **{"reason": None, "image": {"kind": "rootfs", "digest": "d"}, "dataset": None},
+        **{"reason": None, "image": IMAGE, "dataset": None},
         **{"clock": {"launched": 1.0, "finished": 3.0}, "metrics": {}, "phases": {}, "flags": []},
         **{"drift": [], "workload": {}},
     }
@@ -248,9 +249,9 @@ def asked(digest: str) -> dict[str, Any]:
     plan = {
         **{"run": "x-1", "digest": digest, "experiment": {"name": "x", "seed": 1}, **PLAN},
         **{"experiment_digest": "e", "hosts": RUN["hosts"], "baseline": {}, "factors": []},
-        **{"left_out": [], "confounds": []},
+        **{"left_out": [], "confounds": [], "families": ["tools"]},
     }
-    rest = {"image": RUN["image"], "dataset": {}, "testbed": "local", "hosts": {}}
+    rest = {"images": RUN["images"], "dataset": {}, "testbed": "local", "hosts": {}}
     plan["experiment"]["demonstration"] = False
     return {"plan": plan, **rest}
 
@@ -283,7 +284,7 @@ def test_the_same_command_reports_what_is_measured_and_not_reported(
     before = results.Run(folder).journal()
     assert results.choose(tmp_path, "x", "p") == ("x-1", True, [])
     # Another image is no matter now: no trial is run with it.
-    other = {**given, "image": {**RUN["image"], "digest": "new"}}
+    other = {**given, "images": [{**IMAGE, "digest": "new"}]}
     assert stage._open(folder, other)["pending"] == []
     assert results.Run(folder).journal() == before
     stage._close(folder, given)

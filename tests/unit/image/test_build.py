@@ -31,7 +31,7 @@ def source(folder: Path, **changes: Any) -> build.Source:
     ):
         if not path.exists():
             path.write_text(text)
-    given = {"kind": "rootfs", "suite": "s", "packages": ["p"], "lock": lock}
+    given = {"family": "toys", "kind": "rootfs", "suite": "s", "packages": ["p"], "lock": lock}
     return build.Source(**{**given, "workloads": folder / "code", **changes})
 
 
@@ -50,6 +50,11 @@ def test_the_source_names_the_image_before_it_is_built(tmp_path: Path) -> None:
 def test_an_oci_image_without_a_reference_is_refused(tmp_path: Path, reference: str) -> None:
     with pytest.raises(Refused, match=r"(?s)needs its reference.*example.*given.*next"):
         source(tmp_path, kind="oci", reference=reference)
+
+
+def test_a_virtual_environment_has_no_packages_of_the_distribution(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"(?s)none of the distribution.*the image family toys.*p"):
+        source(tmp_path, kind="venv")
 
 
 class Small(build.Builder):
@@ -117,7 +122,9 @@ def test_an_image_is_kept_while_a_run_uses_it(tmp_path: Path) -> None:
     (cache / "images/thesis").mkdir()
     for name in ("0123456789ab.tar", "distribution.tar"):  # of earlier versions
         (cache / "images" / name).touch()
-    (cache / "images/.base-0123456789ab.part").mkdir()
+    of_another_family = {"tools-0123456789ab", "tools-base-0123456789ab"}
+    for name in (".base-0123456789ab.part", *of_another_family):
+        (cache / "images" / name).mkdir()
     others = ["0123456789ab.tar", "distribution.tar", ".base-0123456789ab.part"]
     assert [path.name for path in second.superfluous()] == others
     uses.forget_dead()
@@ -128,7 +135,7 @@ def test_an_image_is_kept_while_a_run_uses_it(tmp_path: Path) -> None:
     for path in second.superfluous():
         making.clear(path)
     left = {path.name for path in (cache / "images").iterdir()}
-    assert left == {second.path.name, second.base.name, "thesis"}
+    assert left == {second.path.name, second.base.name, "thesis", *of_another_family}
     assert second.built() is not None
 
 
@@ -136,14 +143,16 @@ def test_a_virtual_environment_has_the_workloads_of_its_checkout(tmp_path: Path)
     """Two checkouts share the environment, and neither changes the code of the other's trials."""
     found = []
     for name in ("one", "two"):
-        made = source(tmp_path / name, kind="venv", lock=tmp_path / "lock")
+        made = source(tmp_path / name, kind="venv", packages=[], lock=tmp_path / "lock")
         (tmp_path / "lock").write_text("")
         (tmp_path / name / "code/w.py").write_text(name)
         found.append(build.Builder(made, tmp_path / "cache").build())
     assert found[0].digest != found[1].digest
     for name, built in zip(("one", "two"), found, strict=True):
         assert (Path(built.path) / "strata/workloads/w.py").read_text() == name
-        assert rootfs.held("venv", built.digest, tmp_path, built.path)["rootfs"] == built.path
+        assert (
+            rootfs.held("toys", "venv", built.digest, tmp_path, built.path)["rootfs"] == built.path
+        )
 
 
 def test_what_lies_in_a_folder_that_is_not_stratas_is_no_image(tmp_path: Path) -> None:

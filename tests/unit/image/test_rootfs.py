@@ -49,7 +49,7 @@ def test_what_is_unpacked_packs_to_the_same(root: Path, tmp_path: Path) -> None:
     digest = image.pack(root, tmp_path / "x.tar")
     with tarfile.open(tmp_path / "x.tar") as tar:
         assert tar.getnames() == ["a", "a.txt", "link", "a/deep", "a/one", "a/deep/two"]
-    rootfs = image.Rootfs(tmp_path / "images", digest)
+    rootfs = image.Rootfs(tmp_path / "images", "tools", digest)
     assert not rootfs.holds()
     rootfs.load(tmp_path / "x.tar")
     assert rootfs.holds()
@@ -57,7 +57,7 @@ def test_what_is_unpacked_packs_to_the_same(root: Path, tmp_path: Path) -> None:
 
 def test_a_tampered_root_is_noticed_even_with_its_time_put_back(root: Path, tmp_path: Path) -> None:
     digest = image.pack(root, tmp_path / "x.tar")
-    rootfs = image.Rootfs(tmp_path / "images", digest)
+    rootfs = image.Rootfs(tmp_path / "images", "tools", digest)
     rootfs.load(tmp_path / "x.tar")
     victim = rootfs.root / "a" / "one"
     before = victim.stat()
@@ -68,7 +68,7 @@ def test_a_tampered_root_is_noticed_even_with_its_time_put_back(root: Path, tmp_
 
 def test_a_touched_root_with_the_same_content_is_proven_anew(root: Path, tmp_path: Path) -> None:
     digest = image.pack(root, tmp_path / "x.tar")
-    rootfs = image.Rootfs(tmp_path / "images", digest)
+    rootfs = image.Rootfs(tmp_path / "images", "tools", digest)
     rootfs.load(tmp_path / "x.tar")
     os.utime(rootfs.root / "a" / "one", (5, 5))
     assert rootfs.holds()
@@ -76,7 +76,7 @@ def test_a_touched_root_with_the_same_content_is_proven_anew(root: Path, tmp_pat
 
 def test_an_archive_of_another_image_is_refused(root: Path, tmp_path: Path) -> None:
     image.pack(root, tmp_path / "x.tar")
-    rootfs = image.Rootfs(tmp_path / "images", "0" * 64)
+    rootfs = image.Rootfs(tmp_path / "images", "tools", "0" * 64)
     with pytest.raises(Refused, match="does not unpack to image"):
         rootfs.load(tmp_path / "x.tar")
     assert list((tmp_path / "images").iterdir()) == []
@@ -84,7 +84,7 @@ def test_an_archive_of_another_image_is_refused(root: Path, tmp_path: Path) -> N
 
 def test_what_a_killed_unpacking_left_is_no_obstacle(root: Path, tmp_path: Path) -> None:
     digest = image.pack(root, tmp_path / "x.tar")
-    rootfs = image.Rootfs(tmp_path / "images", digest)
+    rootfs = image.Rootfs(tmp_path / "images", "tools", digest)
     for left in (f".{digest[:12]}.part", digest[:12]):
         (tmp_path / "images" / left / "rootfs").mkdir(parents=True)
     assert not rootfs.holds()
@@ -95,7 +95,7 @@ def test_what_a_killed_unpacking_left_is_no_obstacle(root: Path, tmp_path: Path)
 
 def test_of_two_that_unpack_at_once_both_hold_it(root: Path, tmp_path: Path) -> None:
     digest = image.pack(root, tmp_path / "x.tar")
-    stores = [image.Rootfs(tmp_path / "images", digest) for _ in range(3)]
+    stores = [image.Rootfs(tmp_path / "images", "tools", digest) for _ in range(3)]
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda store: store.load(tmp_path / "x.tar"), stores))
     assert all(store.holds() for store in stores)
@@ -103,16 +103,19 @@ def test_of_two_that_unpack_at_once_both_hold_it(root: Path, tmp_path: Path) -> 
 
 def test_only_images_and_what_was_left_of_them_are_others(root: Path, tmp_path: Path) -> None:
     digest = image.pack(root, tmp_path / "x.tar")
-    rootfs = image.Rootfs(tmp_path / "images", digest)
+    rootfs = image.Rootfs(tmp_path / "images", "tools", digest)
     rootfs.load(tmp_path / "x.tar")
-    for name in ("0123456789ab", ".0123456789ab.part", "thesis"):
+    before, after = "tools-0123456789ab", "0123456789ab"  # a version ago families had no name
+    for name in (before, after, "another-0123456789ab", ".tools-0123456789ab.part", "thesis"):
         (tmp_path / "images" / name).mkdir()
     found = rootfs.others()
-    assert [Path(other).name for other in found] == ["0123456789ab", ".0123456789ab.part"]
+    assert [Path(other).name for other in found] == [after, before, ".tools-0123456789ab.part"]
     for other in found:
         rootfs.remove(other)
     left = sorted(path.name for path in (tmp_path / "images").iterdir())
-    assert left == sorted([digest[:12], "thesis"])
+    assert left == sorted([f"tools-{digest[:12]}", "another-0123456789ab", "thesis"])
+    every = image.Rootfs(tmp_path / "images", "", "").others()
+    assert [Path(other).name for other in every] == left[:1] + left[2:]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another account")
@@ -125,7 +128,7 @@ def test_no_other_account_can_enter_an_unpacked_image(root: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as open_to_all:
         Path(open_to_all).chmod(0o755)
         tar = Path(open_to_all) / "x.tar"
-        rootfs = image.Rootfs(Path(open_to_all) / "images", image.pack(root, tar))
+        rootfs = image.Rootfs(Path(open_to_all) / "images", "tools", image.pack(root, tar))
         rootfs.load(tar)
         assert os.access(rootfs.root / "a/id", os.X_OK)
         # By a shell: setpriv itself still may do anything.

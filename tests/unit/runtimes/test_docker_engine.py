@@ -137,4 +137,4 @@ def test_an_engine_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(engines, "ask", silent)
     with pytest.raises(Refused, match=r"(?s)the Docker engine of this host answers.*refused.*log"):
-        images.DockerImage("0" * 64).holds()
+        images.DockerImage("tools", "0" * 64).holds()

@@ -52,7 +52,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Native]]:
 
     def begin(do: str, **given: Any) -> Native:
         (spool / "in/config.json").write_text(json.dumps({"do": do}))
-        image = {"kind": "venv", "digest": "d", "rootfs": str(venv)}
+        image = {"family": "tools", "kind": "venv", "digest": "d", "rootfs": str(venv)}
         environment = {**base.ENVIRONMENT, "PATH": os.environ["PATH"]}
         spec = Spec(
             "t-r1",
@@ -194,7 +194,7 @@ ACCOUNT = 2_000_000_000
 
 
 def spec_of(spool: Path, **more: Any) -> Spec:
-    image = {"kind": "rootfs", "digest": "d", "rootfs": "/x"}
+    image = {"family": "tools", "kind": "rootfs", "digest": "d", "rootfs": "/x"}
     return Spec("t-r1", "run", "spin", spool, image, account=ACCOUNT, network="bridge", **more)
 
 

@@ -96,9 +96,9 @@ def play(
         trials: list[dict[str, Any]], scripts: dict[str, dict[str, Any]], limit: float = 60
     ) -> tuple[dict[str, Any], list[str], list[Actor]]:
         slot = {"run": "r", "slot": "s1", "hosts": ["n1"], "trials": trials}
-        image = {"kind": "rootfs", "digest": "d", "rootfs": "/x", "docker": "y"}
+        images = {"tools": {"family": "tools", "kind": "rootfs", "digest": "d", "rootfs": "/x"}}
         where = {"n1": "10.0.0.1"}
-        order = trial.Order(slot, "n1", image, {}, {}, limit, tmp_path, where, "secret")
+        order = trial.Order(slot, "n1", images, {}, {}, limit, tmp_path, where, "secret")
         log: list[str] = []
         actors: list[Actor] = []
 
@@ -126,7 +126,8 @@ def name(record: dict[str, Any]) -> str:
 def one(role: str, name: str, **levels: Any) -> dict[str, Any]:
     chosen = {**LEVELS, "cpus": None, **levels}
     roster = topology.roster(Cell.of(chosen), ["n1"])
-    rest = {"cell": "c", "repetition": 1, "role": role, "levels": chosen, "members": roster}
+    rest = {"cell": "c", "repetition": 1, "role": role, "members": roster}
+    rest |= {"family": "tools", "levels": chosen}
     return {"trial": name, **rest}
 
 

@@ -105,12 +105,12 @@ def run(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], Fake | None]]:
     ) -> tuple[dict[str, Any], Fake | None]:
         asked = {
             **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured"},
-            **{"levels": LEVELS | script.get("levels", {})},
+            **{"family": "tools", "levels": LEVELS | script.get("levels", {})},
             **{"members": lone("here")},
         }
         slot = {"run": "r", "slot": "s0001", "hosts": ["here"], "trials": [asked]}
-        image = {"kind": "rootfs", "digest": "d", "rootfs": "/x", "docker": "y"}
-        order = trial.Order(slot, "here", image, {}, {}, limit, tmp_path)
+        images = {"tools": {"family": "tools", "kind": "rootfs", "digest": "d", "rootfs": "/x"}}
+        order = trial.Order(slot, "here", images, {}, {}, limit, tmp_path)
         made: list[Fake] = []
 
         def make(_: str, spec: Spec) -> Fake:

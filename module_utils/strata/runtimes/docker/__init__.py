@@ -35,10 +35,10 @@ def make(spec: Spec) -> Runtime:
     return Docker(spec)
 
 
-def store(state_dir: Path, content: str) -> DockerImage:
+def store(state_dir: Path, family: str, content: str) -> DockerImage:
     """The image in the engine, which has a folder of its own."""
     del state_dir
-    return DockerImage(content)
+    return DockerImage(family, content)
 
 
 def why_not(facts: dict[str, Any], image_kind: str) -> str:
@@ -70,4 +70,4 @@ def remove() -> None:
     """Remove all of that. The engine itself stays: others may use it."""
     leftovers()
     for tag in found().get("images", []):
-        DockerImage("").remove(tag)
+        DockerImage("", "").remove(tag)

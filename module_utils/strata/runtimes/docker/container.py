@@ -66,7 +66,7 @@ class Docker:
     def prepare(self) -> None:
         try:
             self._client = docker.from_env()
-            self._client.images.get(reference(self._spec.image["digest"]))
+            self._client.images.get(_reference(self._spec))
             if self._own_network():
                 self._make_network()
         except GONE as error:
@@ -93,7 +93,7 @@ class Docker:
             volumes[str(spec.data)] = {"bind": "/data", "mode": "ro"}
         gpus = [docker.types.DeviceRequest(device_ids=given.gpus or [], capabilities=[["gpu"]])]
         return {
-            "image": reference(spec.image["digest"]),
+            "image": _reference(spec),
             "command": program(spec),
             "environment": spec.environment,
             "labels": {LABEL: spec.name, "strata.run": spec.run},
@@ -241,6 +241,10 @@ class Docker:
             with contextlib.suppress(OSError):
                 for pid in path.read_text().split():
                     os.kill(int(pid), signal.SIGKILL)
+
+
+def _reference(spec: Spec) -> str:
+    return reference(spec.image["family"], spec.image["digest"])
 
 
 def exit_code(status: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from ...errors import Refused
+from ...image import rootfs
 from . import engine
 
 REPOSITORY = "strata/workload"
@@ -22,9 +23,9 @@ class DockerImage:
     takes longer than the answers. All methods raise Refused where no engine answers.
     """
 
-    def __init__(self, content: str) -> None:
-        self.content = content
-        self.reference = reference(content)
+    def __init__(self, family: str, content: str) -> None:
+        self.family, self.content = family, content
+        self.reference = reference(family, content)
 
     def holds(self) -> bool:
         """True when the engine's image is one layer whose diffID is the digest."""
@@ -36,7 +37,8 @@ class DockerImage:
     def load(self, tar: Path) -> None:
         """Import `tar`. Raises Refused when the engine then does not hold the digest."""
         with self._sdk() as client:
-            client.api.import_image(src=str(tar), repository=REPOSITORY, tag=self.content[:12])
+            name = rootfs.name(self.family, self.content)
+            client.api.import_image(src=str(tar), repository=REPOSITORY, tag=name)
         if not self.holds():
             raise Refused(f"Docker does not hold image {self.content[:12]} after the import")
 
@@ -45,8 +47,9 @@ class DockerImage:
         return [self.reference]
 
     def others(self) -> list[str]:
-        """Tags of other workload images."""
-        return [tag for tag in self._tags() if tag != self.reference]
+        """Tags of the family's other images; without a family, of all."""
+        named = ((tag, tag.rpartition(":")[2]) for tag in self._tags())
+        return [tag for tag, name in named if rootfs.is_other(name, self)]
 
     def remove(self, tag: str) -> None:
         with self._sdk() as client:
@@ -74,9 +77,9 @@ def _ask_engine(path: str) -> Any:
         ) from error
 
 
-def reference(content: str) -> str:
-    """What Docker calls the image with this digest."""
-    return f"{REPOSITORY}:{content[:12]}"
+def reference(family: str, content: str) -> str:
+    """What Docker calls the image of a family with this digest."""
+    return f"{REPOSITORY}:{rootfs.name(family, content)}"
 
 
 def export(name: str, archive: Path) -> None:
