@@ -2,9 +2,9 @@
 
 A *block* is one visit of a setting: switched to, proven, measured, left. Every setting is visited
 several times, in sweeps of random order, so that neither a drift of the machine nor what a
-setting leaves behind falls on one side of a comparison. A cell that needs no setting, and with
+setting leaves behind falls on one arm of a comparison. A cell that needs no setting, and with
 it the baseline, is measured in every block: no comparison is made across a switch. A *round* has
-every cell of its block once: cases in random order, and the arms of a case side by side, in
+every cell of its block once: cases in random order, and the arms of a case one after the other, in
 random order, since what is measured one right after the other differs least by chance
 (randomised complete blocks; Montgomery, Design and Analysis of Experiments, chapter 4).
 """

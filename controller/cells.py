@@ -138,7 +138,7 @@ def is_baseline(cell: Cell, of: Levels) -> bool:
 
 
 def compared(of: Levels) -> set[str]:
-    """The factors in which a side may differ from the baseline: those that it names, and theirs."""
+    """The factors in which an arm may differ from the baseline: those that it names, and theirs."""
     return set(of).union(*(IMPLIED.get(name, ()) for name in of))
 
 
@@ -149,7 +149,7 @@ def case(cell: Cell, of: Levels) -> str:
 
 
 def check_baseline(cells: list[Cell], of: Levels) -> None:
-    """Raises Refused where nothing would be compared though there are sides to compare."""
+    """Raises Refused where nothing would be compared though there are arms to compare."""
     if any(is_baseline(cell, of) for cell in cells):
         return
     if of:
@@ -160,11 +160,11 @@ def check_baseline(cells: list[Cell], of: Levels) -> None:
             given=f"baseline: {_flow(of)}",
             then="name levels of cells that are run; is one of them excluded, or left out?",
         )
-    sides = [name for name in (*PLATFORM, "label") if _differs(name, cells)]
-    if sides:
+    arms = [name for name in (*PLATFORM, "label") if _differs(name, cells)]
+    if arms:
         raise Refused(
-            f"the design varies {', '.join(sides)} and has no baseline to compare with",
-            example=f"baseline: {_flow({name: cells[0].levels[name] for name in sides})}",
+            f"the design varies {', '.join(arms)} and has no baseline to compare with",
+            example=f"baseline: {_flow({name: cells[0].levels[name] for name in arms})}",
             given="baseline: {}",
         )
 

@@ -1,4 +1,4 @@
-"""What a cell may be told beside the options of its workload: each built-in factor, in one table.
+"""The factors that every cell has beside the options of its workload, in one table.
 
 A factor has a rule for its levels, an example, and a function that reads a level as a person
 wrote it and gives the one that stands in plan and record. What a level needs of a host is here too.
@@ -170,7 +170,7 @@ _TABLE = (
     _one_of("substrate", SUBSTRATES),
     _one_of("runtime", tuple(runtimes.known())),
     _one_of("network", tuple(NETWORKS)),
-    # It changes nothing: it names two sides of one platform, for an A/A comparison.
+    # It changes nothing: it names two arms of one platform, for an A/A comparison.
     Factor(
         "label",
         f"{A_NAME}, and in quotes where YAML would read a number or a truth",

@@ -116,9 +116,9 @@ def pools(cells: list[Cell], baseline: Levels, hosts: list[Host]) -> Pools:
 
 
 def confounds(cells: list[Cell], baseline: Levels, chosen: Pools) -> list[dict[str, str]]:
-    """Comparisons whose sides are not on the same hosts: `what` is compared, and `why` it matters.
+    """Comparisons whose arms are not on the same hosts: `what` is compared, and `why` it matters.
 
-    What else differs between these hosts cannot be told from what is compared.
+    An effect of these hosts cannot be separated from an effect of what is compared.
     """
     references: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
@@ -141,8 +141,8 @@ def _names(hosts: list[Host]) -> str:
 def _against(cell: Cell, reference: Cell, baseline: Levels) -> str:
     """`vm against bare_metal`: the levels of the baseline's factors in which the two differ."""
     names = [name for name in baseline if cell.levels[name] != reference.levels[name]]
-    sides = ("/".join(str(one.levels[name]) for name in names) for one in (cell, reference))
-    return " against ".join(sides)
+    arms = ("/".join(str(one.levels[name]) for name in names) for one in (cell, reference))
+    return " against ".join(arms)
 
 
 def place(cell: Cell, pool: list[Host], sweep: int) -> list[Host]:

@@ -54,7 +54,7 @@ def nics(folder: Path = NET) -> dict[str, Any]:
     """Network cards and bridges with names that last.
 
     Containers' ends and Docker's `br-ID` come and go. A bridge has the speed and
-    the offloads of what is plugged in at the moment, so they are not told.
+    the offloads of what is plugged in at the moment, so these two are left out.
     """
     found: dict[str, Any] = {}
     for path in sorted(folder.glob("*")):

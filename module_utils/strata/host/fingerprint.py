@@ -174,7 +174,7 @@ def accelerator(virtualisation: str) -> str:
 
 
 def boost(folder: Path = CPU) -> bool | None:
-    """Whether the CPU may exceed its base frequency; None where that is not told."""
+    """Whether the CPU may exceed its base frequency; None where the kernel does not say."""
     told = (
         (read_text(folder / "cpufreq/boost"), "1"),
         (read_text(folder / "intel_pstate/no_turbo"), "0"),

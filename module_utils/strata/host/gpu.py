@@ -94,7 +94,7 @@ def driver_libraries(text: str) -> list[str]:
 
 
 def installed_driver_libraries() -> list[str]:
-    """What is to be bound into a root filesystem for a CUDA program; [] where it cannot be told."""
+    """What is to be bound into a root filesystem for a CUDA program; [] where that is unknown."""
     program = shutil.which("ldconfig", path="/sbin:/usr/sbin:/bin:/usr/bin")
     if program is None:
         return []
