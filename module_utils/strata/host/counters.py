@@ -9,6 +9,7 @@ import contextlib
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,8 +137,12 @@ def totals() -> Totals:
     return Totals(*cpus, read, written, received, sent, swap, slowed)
 
 
+@cache
 def with_device(folder: Path) -> frozenset[str]:
-    """Those with a device of their own behind them: no partitions, loops, bridges."""
+    """Those with a device of their own behind them: no partitions, loops, bridges.
+
+    Looked up once: devices do not come and go during a slot.
+    """
     if not folder.is_dir():
         return frozenset()
     return frozenset(path.name for path in folder.iterdir() if (path / "device").exists())

@@ -97,7 +97,6 @@ class Sampler:
         # A new mapping: the thread may be walking through the present one.
         self._programs = {**self._programs, name: usage}
         if self._thread.ident is None:
-            self._samples.append(self._take())
             self._thread.start()
 
     def begin(self) -> None:
@@ -127,6 +126,7 @@ class Sampler:
         return [_row(a, b, own) for a, b in pairs if b.mono > begin and a.mono < end]
 
     def _run(self) -> None:
+        self._samples.append(self._take())
         while not self._stopped.wait(INTERVAL):
             gauges, asking = counters.gauges()
             self._asking += asking

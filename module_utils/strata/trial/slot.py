@@ -83,18 +83,15 @@ def _programs(order: Order) -> list[Program]:
 
 def _tell_usage(programs: list[Program], outcomes: list[dict[str, Any]], sampler: Sampler) -> None:
     """Give what was sampled for a trial to the first of its outcomes on this host."""
-    told = set()
-    for outcome in outcomes:
-        document = outcome["record"]
-        trial = document["trial"]
-        if trial in told:
-            continue
-        told.add(trial)
-        own = {program.name for program in programs if program.trial["trial"] == trial}
-        clock = document["clock"]
-        outcome["usage"] = sampler.rows(own, clock["launched"], clock["finished"])
+    for name in dict.fromkeys(program.trial["trial"] for program in programs):
+        here = [outcome for outcome in outcomes if outcome["record"]["trial"] == name]
+        own = {program.name for program in programs if program.trial["trial"] == name}
+        clocks = [outcome["record"]["clock"] for outcome in here]
+        begin = min(filter(None, (clock["launched"] for clock in clocks)), default=0.0)
+        end = max(clock["finished"] for clock in clocks)
+        here[0]["usage"] = sampler.rows(own, begin, end)
         if sampler.span:
-            record.tell_host(document, *sampler.span, own)
+            record.tell_host(here[0]["record"], *sampler.span, own)
 
 
 class SlotRunner:
