@@ -27,7 +27,7 @@ LEVELS = {
 
 def trial(number: int) -> dict[str, Any]:
     rest = {"cell": f"c{number}", "repetition": 1, "role": "measured", "levels": LEVELS}
-    return {"trial": f"c{number}-r1", **rest, "members": lone("here")}
+    return {"trial": f"c{number}-r1", **rest, "members": lone("here"), "scratch": False}
 
 
 SLOTS = [
@@ -50,7 +50,7 @@ RUN = {
 def outcome(number: int, status: str = "ok") -> dict[str, Any]:
     record = {
         **{"schema": 1, "run": "x-1", "slot": f"s{number}", "hosts": ["here"]},
-        **{key: value for key, value in trial(number).items() if key != "members"},
+        **{key: value for key, value in trial(number).items() if key not in ("members", "scratch")},
         **{"member": {"role": "worker", "index": 0, "host": "here"}, "members": []},
         **{"platform": "vm/native/host", "status": status, "started": "2026-01-01T00:00:00Z"},
         **{"reason": None, "image": {"kind": "rootfs", "digest": "d"}, "dataset": None},
