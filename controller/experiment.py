@@ -23,7 +23,7 @@ from . import levels, strict_yaml
 from .blocks import VISITS
 from .levels import FACTORS
 
-__all__ = ["PLATFORM", "Experiment", "Level", "Levels", "load", "resolve_options"]
+__all__ = ["PLATFORM", "Experiment", "load", "resolve_options"]
 
 # What becomes a part of a file's name; with what is added to it, it must fit into 255 bytes.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=64)]

@@ -188,7 +188,8 @@ def _estimate(cells: list[Cell], pools: Pools, repeats: int) -> dict[str, float]
 
 
 def _record_bytes(cell: Cell) -> int:
-    steps = sum(int(str(cell.options.get(name) or 0)) for name in ("steps", "warmup_steps"))
+    asked = (cell.options.get(name) for name in ("steps", "warmup_steps"))
+    steps = sum(number for number in asked if isinstance(number, int))
     return RECORD_BYTES + STEP_BYTES * steps
 
 

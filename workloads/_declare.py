@@ -90,6 +90,14 @@ class Topology:
     hosts: int | None = 1
     shares: bool = False  # its workers share their gradients, as the factor `distribution` says
 
+    def __post_init__(self) -> None:
+        """Refuses what no experiment could count."""
+        if len(self.roles) not in (1, 2):
+            raise DeclarationError(
+                f"topology {self.name}: the factors `workers` and `servers` count one role or two; "
+                f"given: {len(self.roles)}"
+            )
+
     @property
     def several(self) -> bool:
         """Whether a trial can have more than one member."""

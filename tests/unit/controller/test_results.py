@@ -27,7 +27,8 @@ LEVELS = {
 
 def trial(number: int) -> dict[str, Any]:
     rest = {"cell": f"c{number}", "repetition": 1, "role": "measured", "family": "tools"}
-    return {"trial": f"c{number}-r1", **rest, "levels": LEVELS, "members": lone("here")}
+    more = {"levels": LEVELS, "members": lone("here"), "scratch": False}
+    return {"trial": f"c{number}-r1", **rest, **more}
 
 
 SLOTS = [
@@ -51,7 +52,7 @@ RUN = {
 def outcome(number: int, status: str = "ok") -> dict[str, Any]:
     record = {
         **{"schema": 1, "run": "x-1", "slot": f"s{number}", "hosts": ["here"]},
-        **{key: value for key, value in trial(number).items() if key not in ("members", "family")},
+        **{k: v for k, v in trial(number).items() if k not in ("members", "family", "scratch")},
         **{"member": {"role": "worker", "index": 0, "host": "here"}, "members": []},
         **{"platform": "vm/native/host", "status": status, "started": "2026-01-01T00:00:00Z"},
         **{"reason": None, "image": IMAGE, "dataset": None},

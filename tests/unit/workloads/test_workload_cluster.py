@@ -175,7 +175,7 @@ def test_a_member_that_fails_ends_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "config", "reason"),
     [
-        ("spin", {"cluster": clusters("ring", 1)[0]}, "cluster: spin runs alone only"),
+        ("spin", {"cluster": clusters("ring", 1)[0]}, "cluster: spin shares no gradients"),
         ("spin", {"together": []}, "together: must be a list of members"),
         ("spin", {"together": [{"affinity": "x"}]}, "affinity: must be a list of CPUs"),
         ("spin", {"together": [{"affinity": "9999"}]}, "must be CPUs of this process"),

@@ -17,6 +17,8 @@ from workloads._declare import (
     DeclarationError,
     Metric,
     Port,
+    Role,
+    Topology,
 )
 from workloads._options import BadInputError
 from workloads._output import Context, StepLog
@@ -94,6 +96,11 @@ def test_a_metric_that_cannot_be_shown_is_refused(given: dict[str, Any], reason:
     right = {"name": "run_time", "label": "Run time", "unit": "s", "better": "lower"}
     with pytest.raises(DeclarationError, match=reason):
         Metric(**(right | given))
+
+
+def test_a_topology_has_as_many_roles_as_can_be_counted() -> None:
+    with pytest.raises(DeclarationError, match="one role or two; given: 3"):
+        Topology("three", (Role("a"), Role("b"), Role("c")))
 
 
 def test_a_scalar_that_is_not_declared_is_refused(tmp_path: Path) -> None:
