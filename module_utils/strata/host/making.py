@@ -17,7 +17,6 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from pathlib import Path
 from .. import files
 from ..errors import Refused
 from . import processes
+from .owned import remove
 
 PATIENCE_S = 900.0  # as long as anything but a dataset takes to make
 LOOK_S = 0.1
@@ -146,14 +146,6 @@ def abandoned(folder: Path) -> list[Path]:
         for path, match in found
         if match and path.is_dir() and not _busy(folder / match["name"])
     ]
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there. A link goes, what it points to stays."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _take(path: Path) -> int | None:

@@ -260,7 +260,7 @@ class Builder:
     def _pack(self, folder: Path) -> tuple[str, int]:
         """Put the workloads of today into the base, and write the whole as the canonical tar."""
         code = self.base / "opt/strata/workloads"
-        making.remove(code)
+        owned.remove(code)
         rootfs.copy_sources(self.source.workloads, code)
         for path in (code, *code.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
