@@ -19,7 +19,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,24 +49,7 @@ class Aside:
 
     def run(self, command: list[str], **environment: str) -> None:
         """Run a program that dies with us. Raises Refused with what it said if it fails."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
-        apart = (*APART, "--mount-proc") if os.geteuid() == 0 else ()
-        done = subprocess.run(
-            [*BOUND, *apart, *command],
-            env={**kept, "TMPDIR": str(self.folder), **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            pass_fds=[self.lock],
-        )
-        if done.returncode != 0:
-            raise Refused(
-                f"{Path(command[0]).name} failed while {self.path.name} was made",
-                given=" ".join(command[:6]) + " …",
-                then=(done.stderr or done.stdout).strip()[-SAID_BYTES:],
-            )
+        run(command, self.path.name, [self.lock], TMPDIR=str(self.folder), **environment)
 
     def place(self, made: Path | None = None) -> None:
         """Rename what was made, by default all of the folder, to its path. What was there goes."""
@@ -76,6 +59,31 @@ class Aside:
         (made or self.folder).rename(self.path)
         files.sync_folder(self.path.parent)
         remove(old)
+
+
+def run(command: list[str], made: str, locks: Sequence[int] = (), **environment: str) -> None:
+    """Run a program by which `made` is made, and that dies with us; it holds the locks, too.
+
+    Raises Refused with what it said if it fails.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
+    apart = (*APART, "--mount-proc") if os.geteuid() == 0 else ()
+    done = subprocess.run(
+        [*BOUND, *apart, *command],
+        env={**kept, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        pass_fds=locks,
+    )
+    if done.returncode != 0:
+        raise Refused(
+            f"{Path(command[0]).name} failed while {made} was made",
+            given=" ".join(command[:6]) + " …",
+            then=(done.stderr or done.stdout).strip()[-SAID_BYTES:],
+        )
 
 
 @contextlib.contextmanager

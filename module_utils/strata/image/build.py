@@ -26,7 +26,7 @@ from typing import Any
 
 from .. import files
 from ..errors import Refused
-from ..host import making, owned, uses
+from ..host import debian, making, owned, uses
 from ..host.making import Aside
 from ..identity import digest
 from . import rootfs
@@ -205,11 +205,14 @@ class Builder:
         root = _root(aside)
         self._download(aside)
         archive = aside.folder / "distribution.tar"
-        include = ",".join([*PYTHON, *self.source.packages])
-        command = ["mmdebstrap", "--variant=minbase", f"--include={include}"]
-        mirror = [self.mirror] if self.mirror else []
-        dated = {"SOURCE_DATE_EPOCH": str(rootfs.EPOCH)}
-        aside.run([*command, self.source.suite, str(archive), *mirror], **dated)
+        debian.bootstrap(
+            aside.run,
+            self.source.suite,
+            [*PYTHON, *self.source.packages],
+            archive,
+            sources=[self.mirror] if self.mirror else [],
+            SOURCE_DATE_EPOCH=str(rootfs.EPOCH),
+        )
         aside.run(["tar", "-xpf", str(archive), "--numeric-owner", "-C", str(root)])
         (root / SITE).mkdir(parents=True)
         self._install(aside, root / SITE)
