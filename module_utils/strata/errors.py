@@ -35,7 +35,8 @@ def failing(module: Fails, *others: type[Exception]) -> Iterator[None]:
 
     So do `others`, where a library that the module uses has errors of its own.
     """
+    expected: tuple[type[Exception], ...] = (Refused, *others)
     try:
         yield
-    except (Refused, *others) as error:
+    except expected as error:
         module.fail_json(msg=str(error))
