@@ -18,7 +18,6 @@ from strata.members import DISTRIBUTIONS, MOST_PORTS, PLACEMENTS
 from strata.networks import NETWORKS
 
 SUBSTRATES = ("bare_metal", "vm")
-MOST_CPUS = 8192  # CONFIG_NR_CPUS of the largest kernels
 MOST_NODES = 1024  # NUMA nodes, MAX_NUMNODES
 LEAST_MEMORY = 6 * 2**20  # Docker's
 LEAST_QUOTA = 0.01  # the kernel's, with Docker's period
@@ -87,24 +86,10 @@ def _count(name: str) -> Factor:
     return Factor(name, rule, f"{name}: [1, 2]", lambda n: _number(n, int, 1, MOST_PORTS))
 
 
-def cpu_set(text: str) -> frozenset[int]:
-    """The CPUs of `"0-3,8"`. Raises ValueError."""
-    found: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part)
-        if not match:
-            raise ValueError(text)
-        first, last = int(match[1]), int(match[2] or match[1])
-        if not first <= last < MOST_CPUS:
-            raise ValueError(text)
-        found.update(range(first, last + 1))
-    return frozenset(found)
-
-
 def _cpus(level: Any) -> str:
     if not isinstance(level, str):
         raise ValueError(level)
-    cpu_set(level)
+    units.cpu_set(level)
     return level
 
 
@@ -124,9 +109,9 @@ def _gpus(level: Any) -> list[str]:
 
 
 def _lacks_cpus(level: str, host: Host) -> str:
-    if host.cpus is None or cpu_set(level) <= host.cpus:
+    if host.cpus is None or units.cpu_set(level) <= host.cpus:
         return ""
-    return f"CPU {ranges(cpu_set(level) - host.cpus)}, of {ranges(host.cpus)}"
+    return f"CPU {ranges(units.cpu_set(level) - host.cpus)}, of {ranges(host.cpus)}"
 
 
 def _lacks_quota(level: float, host: Host) -> str:
@@ -203,7 +188,7 @@ _TABLE = (
         "quota",
         "a number of CPUs, more than 0 (at least 0.01)",
         "quota: [1.5]",
-        _optional(lambda level: _number(level, (int, float), LEAST_QUOTA, MOST_CPUS)),
+        _optional(lambda level: _number(level, (int, float), LEAST_QUOTA, units.MOST_CPUS)),
         _lacks_quota,
     ),
     _one_of("distribution", DISTRIBUTIONS),

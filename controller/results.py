@@ -201,10 +201,8 @@ class Run:
             folders = {path.name: path for path in schema.trial_folders(self.folder)}
         found: dict[str, tuple[int, Path]] = {}
         for name, path in folders.items():
-            trial, _, number = name.partition(schema.ATTEMPT)
-            attempt = int(number) if number.isdecimal() else 1
-            known = name == schema.attempt_folder(trial, attempt)
-            if known and attempt > found.get(trial, (0, path))[0]:
+            trial, attempt = schema.attempt_of(name) or ("", 0)
+            if attempt > found.get(trial, (0, path))[0]:
                 found[trial] = (attempt, path)
         return found
 

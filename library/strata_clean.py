@@ -61,7 +61,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata import runtimes
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host import clean, lease
 from ansible.module_utils.strata.host.owned import Folder
 
@@ -77,10 +77,8 @@ def main() -> None:
     held = lease.current()
     if held and not module.params["force"]:
         module.fail_json(msg=f"this host is held by run {held['run']}; end it first")
-    try:
+    with failing(module):
         change(module, Folder(Path(module.params["state_dir"]), "state"))
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
 
 
 def change(module: AnsibleModule, state: Folder) -> None:

@@ -65,7 +65,7 @@ dataset:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host import uses
 from ansible.module_utils.strata.image import dataset
 from ansible.module_utils.strata.trial import generate, termination
@@ -86,10 +86,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     termination.ends_with(module.params["holder"])
-    try:
+    with failing(module):
         change(module)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
 
 
 def change(module: AnsibleModule) -> None:

@@ -69,7 +69,7 @@ progress:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host.owned import Folder
 
 
@@ -85,13 +85,11 @@ def main() -> None:
     )
     given = module.params
     folder = Folder(Path(given["path"]), given["kind"])
-    try:
+    with failing(module):
         if given["state"] == "present":
             claim(module, folder)
         else:
             empty(module, folder, given["keep"])
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
 
 
 def claim(module: AnsibleModule, folder: Folder) -> None:

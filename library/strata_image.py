@@ -104,7 +104,7 @@ from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata import runtimes
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host import uses
 from ansible.module_utils.strata.host.owned import Folder
 from ansible.module_utils.strata.image import rootfs
@@ -142,13 +142,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     termination.ends_with(module.params["holder"])
-    try:
+    with failing(module, ImportError):
         if module.params["state"] == "present":
             hold(module)
         else:
             remove(module)
-    except (Refused, ImportError) as error:
-        module.fail_json(msg=str(error))
 
 
 def hold(module: AnsibleModule) -> None:

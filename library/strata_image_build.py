@@ -103,7 +103,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host import making, uses
 from ansible.module_utils.strata.image.build import Builder, Built, Source
 from ansible.module_utils.strata.runtimes.docker.images import export
@@ -131,10 +131,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     termination.ends_with(module.params["holder"])
-    try:
+    with failing(module):
         change(module)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
 
 
 def change(module: AnsibleModule) -> None:

@@ -101,7 +101,7 @@ held:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host import lease
 
 HOLDER = {
@@ -126,14 +126,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        before = lease.current()
-        changed = change(module.params, module.check_mode)
-    except lease.Held as held:
-        other = {"use": held.lease.get("use", ""), "description": lease.describe(held.lease)}
-        module.fail_json(msg=str(held), held=other)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
+    with failing(module):
+        try:
+            before = lease.current()
+            changed = change(module.params, module.check_mode)
+        except lease.Held as held:
+            other = {"use": held.lease.get("use", ""), "description": lease.describe(held.lease)}
+            module.fail_json(msg=str(held), held=other)
     shown = before["run"] if before else "nobody"
     after = module.params["run"] if module.params["state"] == "present" else "nobody"
     module.exit_json(

@@ -35,7 +35,7 @@ stale: {description: Hosts whose lease is of a dead process on this controller.,
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host import lease
 
 
@@ -44,10 +44,8 @@ def main() -> None:
         argument_spec={"hosts": {"type": "dict", "required": True}}, supports_check_mode=True
     )
     hosts = module.params["hosts"]
-    try:
+    with failing(module):
         stale = [name for name, facts in hosts.items() if lease.stale(name, facts, {})]
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
     module.exit_json(changed=False, stale=stale)
 
 

@@ -76,7 +76,7 @@ from typing import Any
 
 import docker
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.rehearsal.base import Base
 from ansible.module_utils.strata.rehearsal.lab import IMAGE
 
@@ -93,10 +93,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
+    with failing(module, docker.errors.DockerException):
         change(module, docker.from_env(timeout=300))
-    except (Refused, docker.errors.DockerException) as error:
-        module.fail_json(msg=str(error))
 
 
 def change(module: AnsibleModule, client: Any) -> None:

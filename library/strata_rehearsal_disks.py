@@ -59,7 +59,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host import owned
 from ansible.module_utils.strata.rehearsal.disks import Disk
 
@@ -74,10 +74,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
+    with failing(module):
         change(module)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
 
 
 def change(module: AnsibleModule) -> None:

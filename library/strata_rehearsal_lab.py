@@ -97,7 +97,7 @@ capabilities_missing:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host.owned import Folder
 from ansible.module_utils.strata.rehearsal import lab as rehearsal
 
@@ -120,14 +120,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
+    with failing(module):
         lab = rehearsal.lab(module.params)
         Folder(Path(module.params["cache"]), "cache").is_ours()
         rehearsal.check_inventory(Path(module.params["inventory"]), lab.name)
         if module.params["machine"]:
             rehearsal.check_machine(lab)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
     module.exit_json(
         changed=False,
         lab=lab.document(),

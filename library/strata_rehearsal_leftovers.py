@@ -80,7 +80,7 @@ from typing import Any
 
 import docker
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.rehearsal.leftovers import Trace
 
 NAMES = ("name", "bridge", "network")
@@ -108,10 +108,8 @@ def main() -> None:
         engine = docker.from_env()
     except docker.errors.DockerException:
         engine = None  # without one it can have nothing
-    try:
+    with failing(module):
         change(module, trace, engine)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
 
 
 def change(module: AnsibleModule, trace: Trace, engine: Any) -> None:

@@ -73,7 +73,7 @@ progress:
 from dataclasses import asdict
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import Refused, failing
 from ansible.module_utils.strata.rehearsal import links
 from ansible.module_utils.strata.rehearsal.lab import Shape
 
@@ -94,10 +94,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
+    with failing(module):
         change(module)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
 
 
 def change(module: AnsibleModule) -> None:

@@ -107,7 +107,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata import members
 from ansible.module_utils.strata.cell import Platform
-from ansible.module_utils.strata.errors import Refused
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host import lease
 from ansible.module_utils.strata.trial import slot as trial
 from ansible.module_utils.strata.trial import termination
@@ -150,11 +150,9 @@ def main() -> None:
     os.umask(0o022)
     order = Order.of(given)
     run, holder = order.slot["run"], given["holder"]
-    try:
+    with failing(module):
         lease.refresh(run, holder, int(order.time_limit_s + LEASE_MARGIN_S))
         outcomes = trial.run(order, termination.Controller(holder, run).gone)
-    except Refused as refused:
-        module.fail_json(msg=str(refused))
     module.exit_json(changed=True, outcomes=outcomes)
 
 

@@ -372,6 +372,13 @@ def attempt_folder(trial: str, attempt: int) -> str:
     return trial if attempt == 1 else f"{trial}{ATTEMPT}{attempt}"
 
 
+def attempt_of(folder: str) -> tuple[str, int] | None:
+    """The trial and the attempt that a folder is named by; None where it is named otherwise."""
+    trial, _, number = folder.partition(ATTEMPT)
+    attempt = int(number) if number.isdecimal() else 1
+    return (trial, attempt) if folder == attempt_folder(trial, attempt) else None
+
+
 def _check_place(path: Path, says: str, place: str, belongs: str) -> None:
     if place != belongs:
         raise SchemaError(f"{path} is not where it belongs: it is the document of {says!r}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from workloads._options import BadInputError, nearest, refuse
-from workloads._place import FIND_S, PORTS, SILENT_S, key_of, seconds_of
+from workloads._place import PORTS, key_of, seconds_of
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Peers:
     me: Peer
     members: tuple[Peer, ...]
     key: bytes = field(repr=False)  # of this trial: who has it belongs to it
-    find_s: float = FIND_S  # how long to look for a peer that is not there yet
-    silent_s: float = SILENT_S  # after how long a peer that says nothing is lost
+    find_s: float  # how long to look for a peer that is not there yet
+    silent_s: float  # after how long a peer that says nothing is lost
 
     KEYS: ClassVar[tuple[str, ...]] = ("role", "index", "members", "key", "find_s", "silent_s")
 
@@ -61,8 +61,8 @@ class Peers:
             me=me,
             members=members,
             key=key_of(given.get("key")),
-            find_s=seconds_of("find_s", given.get("find_s", FIND_S)),
-            silent_s=seconds_of("silent_s", given.get("silent_s", SILENT_S)),
+            find_s=seconds_of("find_s", given.get("find_s")),
+            silent_s=seconds_of("silent_s", given.get("silent_s")),
         )
 
 

@@ -10,8 +10,6 @@ Role = Literal["worker", "server"]
 MODES = ("ring", "ps_async", "ps_sync")
 PORTS = range(1, 65536)
 KEY_BYTES = 16  # at least
-FIND_S = 60.0
-SILENT_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,8 @@ class Place:
     servers: tuple[Member, ...]
     listen: int
     key: bytes = field(repr=False)
-    find_s: float = FIND_S
-    silent_s: float = SILENT_S
+    find_s: float  # how long peers are looked for
+    silent_s: float  # how long one may say nothing
 
     KEYS: ClassVar[tuple[str, ...]] = (
         "mode", "role", "index", "workers", "servers", "listen", "key", "find_s", "silent_s",
@@ -96,8 +94,8 @@ class Place:
             servers=servers,
             listen=_port(given.get("listen")),
             key=key_of(given.get("key")),
-            find_s=seconds_of("find_s", given.get("find_s", FIND_S)),
-            silent_s=seconds_of("silent_s", given.get("silent_s", SILENT_S)),
+            find_s=seconds_of("find_s", given.get("find_s")),
+            silent_s=seconds_of("silent_s", given.get("silent_s")),
         )
 
 

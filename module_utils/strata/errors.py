@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from typing import Any, Protocol
 
 
 class Refused(ValueError):  # noqa: N818 - it reads as what happens: an input is refused
@@ -20,3 +22,21 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"
+
+
+class Fails(Protocol):
+    def fail_json(self, msg: str) -> Any:
+        """Leave with a message; that of AnsibleModule does not return."""
+
+
+@contextlib.contextmanager
+def failing(module: Fails, *others: type[Exception]) -> Iterator[None]:
+    """What is refused within ends the module with its text instead of a trace.
+
+    So do `others`, where a library that the module uses has errors of its own.
+    """
+    expected: tuple[type[Exception], ...] = (Refused, *others)
+    try:
+        yield
+    except expected as error:
+        module.fail_json(msg=str(error))

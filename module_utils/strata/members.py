@@ -20,6 +20,7 @@ PLACEMENTS = ("spread", "packed", "together")
 FIRST_PORT = 29400
 LAST_PORT = 65535
 MOST_PORTS = LAST_PORT - FIRST_PORT + 1
+# Seconds for which a member looks for its peers, and for which one of them may say nothing.
 FIND_S = 90.0
 SILENT_S = 20.0
 

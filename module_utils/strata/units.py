@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them."""
+"""Durations, sizes and sets of CPUs as people write them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from .errors import Refused
 
 SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+CPUS = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")  # one, or from one to another
+MOST_CPUS = 8192  # CONFIG_NR_CPUS of the largest kernels
 BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -46,3 +48,17 @@ def _parse(text: str, units: dict[str, int], rule: str, example: str) -> float:
     if not match or match[2].lower() not in units or float(match[1]) <= 0:
         raise Refused(f"{rule}, above zero", example=example, given=repr(text[:80]))
     return float(match[1]) * units[match[2].lower()]
+
+
+def cpu_set(text: str) -> frozenset[int]:
+    """The CPUs of a set such as `0-3,8`. Raises ValueError."""
+    found: set[int] = set()
+    for part in text.split(","):
+        match = CPUS.fullmatch(part)
+        if not match:
+            raise ValueError(f"not a set of CPUs: {text!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not first <= last < MOST_CPUS:
+            raise ValueError(f"not a set of CPUs: {text!r}")
+        found.update(range(first, last + 1))
+    return frozenset(found)

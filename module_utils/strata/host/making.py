@@ -17,16 +17,16 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import files
 from ..errors import Refused
 from . import processes
+from .owned import remove
 
 PATIENCE_S = 900.0  # as long as anything but a dataset takes to make
 LOOK_S = 0.1
@@ -49,24 +49,7 @@ class Aside:
 
     def run(self, command: list[str], **environment: str) -> None:
         """Run a program that dies with us. Raises Refused with what it said if it fails."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
-        apart = (*APART, "--mount-proc") if os.geteuid() == 0 else ()
-        done = subprocess.run(
-            [*BOUND, *apart, *command],
-            env={**kept, "TMPDIR": str(self.folder), **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            pass_fds=[self.lock],
-        )
-        if done.returncode != 0:
-            raise Refused(
-                f"{Path(command[0]).name} failed while {self.path.name} was made",
-                given=" ".join(command[:6]) + " …",
-                then=(done.stderr or done.stdout).strip()[-SAID_BYTES:],
-            )
+        run(command, self.path.name, [self.lock], TMPDIR=str(self.folder), **environment)
 
     def place(self, made: Path | None = None) -> None:
         """Rename what was made, by default all of the folder, to its path. What was there goes."""
@@ -76,6 +59,31 @@ class Aside:
         (made or self.folder).rename(self.path)
         files.sync_folder(self.path.parent)
         remove(old)
+
+
+def run(command: list[str], made: str, locks: Sequence[int] = (), **environment: str) -> None:
+    """Run a program by which `made` is made, and that dies with us; it holds the locks, too.
+
+    Raises Refused with what it said if it fails.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
+    apart = (*APART, "--mount-proc") if os.geteuid() == 0 else ()
+    done = subprocess.run(
+        [*BOUND, *apart, *command],
+        env={**kept, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        pass_fds=locks,
+    )
+    if done.returncode != 0:
+        raise Refused(
+            f"{Path(command[0]).name} failed while {made} was made",
+            given=" ".join(command[:6]) + " …",
+            then=(done.stderr or done.stdout).strip()[-SAID_BYTES:],
+        )
 
 
 @contextlib.contextmanager
@@ -146,14 +154,6 @@ def abandoned(folder: Path) -> list[Path]:
         for path, match in found
         if match and path.is_dir() and not _busy(folder / match["name"])
     ]
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there. A link goes, what it points to stays."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _take(path: Path) -> int | None:

@@ -26,7 +26,7 @@ from typing import Any
 
 from .. import files
 from ..errors import Refused
-from ..host import making, owned, uses
+from ..host import debian, making, owned, uses
 from ..host.making import Aside
 from ..identity import digest
 from . import rootfs
@@ -205,11 +205,14 @@ class Builder:
         root = _root(aside)
         self._download(aside)
         archive = aside.folder / "distribution.tar"
-        include = ",".join([*PYTHON, *self.source.packages])
-        command = ["mmdebstrap", "--variant=minbase", f"--include={include}"]
-        mirror = [self.mirror] if self.mirror else []
-        dated = {"SOURCE_DATE_EPOCH": str(rootfs.EPOCH)}
-        aside.run([*command, self.source.suite, str(archive), *mirror], **dated)
+        debian.bootstrap(
+            aside.run,
+            self.source.suite,
+            [*PYTHON, *self.source.packages],
+            archive,
+            sources=[self.mirror] if self.mirror else [],
+            SOURCE_DATE_EPOCH=str(rootfs.EPOCH),
+        )
         aside.run(["tar", "-xpf", str(archive), "--numeric-owner", "-C", str(root)])
         (root / SITE).mkdir(parents=True)
         self._install(aside, root / SITE)
@@ -260,7 +263,7 @@ class Builder:
     def _pack(self, folder: Path) -> tuple[str, int]:
         """Put the workloads of today into the base, and write the whole as the canonical tar."""
         code = self.base / "opt/strata/workloads"
-        making.remove(code)
+        owned.remove(code)
         rootfs.copy_sources(self.source.workloads, code)
         for path in (code, *code.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)

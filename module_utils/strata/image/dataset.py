@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import files
 from ..errors import Refused
-from ..host import making, uses
+from ..host import making, owned, uses
 from ..identity import digest, short
 
 # Class folders of JPEGs; TFRecord shards, the IDX files of MNIST.
@@ -204,7 +204,7 @@ def remove(folder: Path) -> None:
     """Remove a dataset's folder and what is kept beside it, unless it is being made."""
     if making.clear(folder):
         for ending in BESIDES:
-            making.remove(folder.with_name(folder.name + ending))
+            owned.remove(folder.with_name(folder.name + ending))
 
 
 def verify(manifest: Manifest, folder: Path, receipt: Path, remember: bool = True) -> None:

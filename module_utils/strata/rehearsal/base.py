@@ -11,11 +11,11 @@ import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import Refused
+from ..host import debian, making
 from ..identity import digest, short
 from .lab import IMAGE
 
@@ -81,22 +81,18 @@ class Base:
         certificates.mkdir()
         for path in sorted(CERTIFICATES.rglob("*.crt")):
             (certificates / path.name).write_bytes(path.read_bytes())
-        command = [
-            *("mmdebstrap", "--variant=minbase", f"--include={','.join(self.packages)}"),
-            *(f"--aptopt={options}", "--skip=cleanup/apt/lists,cleanup/apt/cache"),
+        debian.bootstrap(
+            partial(making.run, made="the base image of the rehearsal lab"),
+            self.suite,
+            self.packages,
+            archive,
+            f"--aptopt={options}",
+            "--skip=cleanup/apt/lists,cleanup/apt/cache",
             f"--customize-hook={self.files / 'customize.sh'}",
-            *(self.suite, str(archive), *self.sources),
-        ]
-        more = {"CERTIFICATES": str(certificates), "CACHED": " ".join(self.cached)}
-        done = subprocess.run(
-            command, env={**os.environ, **more}, capture_output=True, text=True, check=False
+            sources=self.sources,
+            CERTIFICATES=str(certificates),
+            CACHED=" ".join(self.cached),
         )
-        if done.returncode != 0:
-            raise Refused(
-                "making the base image of the rehearsal lab failed",
-                given=" ".join(command),
-                then=done.stderr.strip()[-1500:],
-            )
 
 
 def _contents(folder: Path, pattern: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .. import members
+from .. import members, units
 from ..cell import Cell, Resources
 from ..host.counters import Counters
 from ..members import Member
@@ -270,12 +270,8 @@ def _said(what: str) -> Iterator[None]:
 
 
 def cpu_list(cpus: str | None) -> list[int]:
-    """The CPUs of a set such as `0-3,8`."""
-    found: list[int] = []
-    for part in cpus.split(",") if cpus else []:
-        first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return found
+    """The CPUs of a set in order; none where it is None. Raises ValueError."""
+    return sorted(units.cpu_set(cpus)) if cpus else []
 
 
 def count(cpus: str | None, quota: float | None = None) -> int | None:
