@@ -380,7 +380,7 @@ class Run:
                     f"{e['block']}, setting {e['setting']}, {e['stage']}: {e['message']}"
                     for e in failed
                 ),
-                then="see to the cause, and run the same command again: it tries these blocks again",
+                then="see to the cause, and run the same command again: it tries these again",
             )
 
     def _seconds(self, trial: str) -> float:

@@ -1,4 +1,4 @@
-"""A run's blocks as the run stage walks through them: setting, role, hosts, slots to be measured."""
+"""The blocks of a run as the run stage walks through them: setting, role, hosts, slots."""
 
 from __future__ import annotations
 
