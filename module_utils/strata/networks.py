@@ -19,7 +19,7 @@ class Network:
     # What has to be switched to, at a cost, before it carries anything; '' if switching is free.
     setting: str = ""
     # The role that switches to the setting and leaves it again, by the entry points that
-    # docs/design.md describes: `present`, `absent` and `prove`.
+    # docs/settings.md describes: `present`, `absent` and `prove`.
     role: str = ""
     # What the runtime itself calls it, where that is another name.
     called: str = ""
