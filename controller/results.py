@@ -236,6 +236,27 @@ class Run:
             if any(t["trial"] not in latest or t["trial"] in again for t in slot["trials"])
         ]
 
+    def again(self, retry: Collection[str], attempts: int) -> list[dict[str, Any]]:
+        """Slots of which every trial has a record, and one has failed and is to be tried again."""
+        untried = {slot["slot"] for slot in self.pending()}
+        return [slot for slot in self.pending(retry, attempts) if slot["slot"] not in untried]
+
+    def unleft(self) -> dict[str, str]:
+        """The block of each setting that may still be in place: begun, and not known to be left."""
+        there: dict[str, str] = {}
+        for event in self.journal():
+            if event["event"] == "setting_begun":
+                there[event["setting"]] = event["block"]
+            elif event["event"] == "setting_left":
+                there.pop(event["setting"], None)
+        return there
+
+    def failed_switches(self) -> list[dict[str, Any]]:
+        """The events `setting_failed` since the run was opened, or resumed for the last time."""
+        events = self.journal()
+        begins = [n for n, e in enumerate(events) if e["event"] in ("opened", "resumed")]
+        return [e for e in events[begins[-1] if begins else 0 :] if e["event"] == "setting_failed"]
+
     def references(self) -> dict[str, dict[str, Any]]:
         """The fingerprint of each host when the run was opened. Raises Refused."""
         with refusing():
@@ -331,8 +352,10 @@ class Run:
     def close(self) -> dict[str, float]:
         """Write the totals, and that a report is due.
 
-        `wall_s` leaves out the time between a kill and the resumption.
+        `wall_s` leaves out the time between a kill and the resumption. Raises Refused where blocks
+        could not be measured, since their setting could not be switched to.
         """
+        self._check_switches()
         statuses, measured = list(self.statuses().values()), 0.0
         for slot in self.slots():
             measured += max(self._seconds(trial["trial"]) for trial in slot["trials"])
@@ -345,6 +368,19 @@ class Run:
         if not self.closed():
             self.event("closed", **totals, report="due")
         return totals
+
+    def _check_switches(self) -> None:
+        failed = self.failed_switches()
+        if failed:
+            blocks = ", ".join(event["block"] for event in failed)
+            raise Refused(
+                f"every block of {self.folder.name} is measured; not measured: {blocks}",
+                given="\n".join(
+                    f"{e['block']}, setting {e['setting']}, {e['stage']}: {e['message']}"
+                    for e in failed
+                ),
+                then="see to the cause, and run the same command again: it tries these again",
+            )
 
     def _seconds(self, trial: str) -> float:
         """From launch to finish of all attempts of a trial."""

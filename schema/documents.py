@@ -262,7 +262,18 @@ class JournalEvent(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    event: Literal["opened", "resumed", "slot_started", "slot_finished", "closed", "reported"]
+    event: Literal[
+        "opened",
+        "resumed",
+        "setting_begun",
+        "setting_proven",
+        "setting_failed",
+        "setting_left",
+        "slot_started",
+        "slot_finished",
+        "closed",
+        "reported",
+    ]
     wall: str
     mono: FiniteFloat
 

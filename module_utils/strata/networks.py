@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .errors import Refused
+
 
 @dataclass(frozen=True)
 class Network:
@@ -16,6 +18,9 @@ class Network:
     peers: str = "address"
     # What has to be switched to, at a cost, before it carries anything; '' if switching is free.
     setting: str = ""
+    # The role that switches to the setting and leaves it again, by the entry points that
+    # docs/settings.md describes: `present`, `absent` and `prove`.
+    role: str = ""
     # What the runtime itself calls it, where that is another name.
     called: str = ""
 
@@ -39,3 +44,17 @@ def of(runtime: str) -> list[str]:
 def get(name: str) -> Network:
     """The network of that name, which a plan has checked."""
     return NETWORKS[name]
+
+
+def role_of(setting: str) -> str:
+    """The role that switches to a setting. Raises Refused where no network needs that setting."""
+    roles = [network.role for network in NETWORKS.values() if network.setting == setting]
+    if not roles or not roles[0]:
+        known = sorted({network.setting for network in NETWORKS.values()} - {""})
+        raise Refused(
+            f"a role switches to the setting {setting!r}",
+            example="Network('toy', ('native',), setting='toy', role='toy')",
+            given=f"settings of the known networks: {', '.join(known) or 'none'}",
+            then="use the checkout that this run was begun with, or begin a new run",
+        )
+    return roles[0]

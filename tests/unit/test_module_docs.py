@@ -46,10 +46,10 @@ def documents() -> dict[str, Any]:
 
 
 def asked(name: str, monkeypatch: pytest.MonkeyPatch) -> Spec | None:
-    """The arguments of AnsibleModule in a module, or None where it calls none.
+    """The arguments of AnsibleModule in a module, or None where there are none to compare with.
 
-    Such a module is documentation only: an action plugin of the same name does the work on the
-    controller and takes its own arguments, so that there is no argument_spec to compare with.
+    A module that does not call it is documentation only: an action plugin of the same name does
+    the work on the controller, and says in ARGUMENTS what it takes, or checks that by itself.
     """
     paths = [*ansible.module_utils.__path__, str(REPO / "module_utils")]
     monkeypatch.setattr(ansible.module_utils, "__path__", paths)
@@ -58,7 +58,9 @@ def asked(name: str, monkeypatch: pytest.MonkeyPatch) -> Spec | None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if not hasattr(module, "AnsibleModule"):
-        return None
+        action = importlib.import_module(f"action_plugins.{name}").ActionModule
+        arguments = getattr(action, "ARGUMENTS", None)
+        return {"argument_spec": arguments, "supports_check_mode": True} if arguments else None
     monkeypatch.setattr(module, "AnsibleModule", _ask)
     with pytest.raises(Asked) as caught:
         module.main()

@@ -27,9 +27,10 @@ def defaults(role: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def arguments(role: Path) -> dict[str, dict[str, Any]]:
-    """Of all of the role's entry points."""
+    """Of all of the role's entry points, those that need not be given."""
     specs = yaml.safe_load((role / "meta/argument_specs.yml").read_text())["argument_specs"]
-    return {name: option for spec in specs.values() for name, option in spec["options"].items()}
+    every = {name: option for spec in specs.values() for name, option in spec["options"].items()}
+    return {name: option for name, option in every.items() if not option.get("required")}
 
 
 def test_an_argument_has_a_type_and_a_default_unless_the_play_must_give_it(

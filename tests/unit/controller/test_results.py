@@ -14,7 +14,7 @@ import pytest
 from strata import files, units
 from strata.errors import Refused
 
-from action_plugins.strata_results import ActionModule
+from action_plugins import strata_report, strata_run_folder
 from analysis import report
 from controller import metrics, results
 from tests.conftest import lone
@@ -254,16 +254,27 @@ def asked(digest: str) -> dict[str, Any]:
     }
     rest = {"images": RUN["images"], "dataset": {}, "testbed": "local", "hosts": {}}
     plan["experiment"]["demonstration"] = False
-    return {"plan": plan, **rest}
+    return {"plan": plan, "retry": [], "attempts": 1, **rest}
+
+
+def acting(module: Any, **state: str) -> Callable[[Path, dict[str, Any]], dict[str, Any]]:
+    """What a module does with the arguments that it is given, less Ansible."""
+    action = module.ActionModule.__new__(module.ActionModule)
+    return lambda folder, given: dict(action.act(folder, {**given, **state}))
+
+
+opened = acting(strata_run_folder, state="opened")
+verified = acting(strata_run_folder, state="verified")
+reported = acting(strata_report)
 
 
 def test_a_run_is_only_ever_opened_collected_and_reported_for_its_own_plan(tmp_path: Path) -> None:
     """The same folder by two paths: the second experiment ran nothing and told the first's."""
-    stage = ActionModule.__new__(ActionModule)
     folder = tmp_path / "x-1"
-    assert stage._open(folder, asked("p"))["pending"] == SLOTS
-    assert stage._open(folder, asked("p"))["changed"] is False
-    for state in (stage._open, stage._verify, stage._report):
+    (block,) = opened(folder, asked("p"))["blocks"]
+    assert (block["block"], block["slots"]) == ("b1", SLOTS)
+    assert opened(folder, asked("p"))["changed"] is False
+    for state in (opened, verified, reported):
         with pytest.raises(Refused, match="results of another experiment"):
             state(folder, asked("q"))
 
@@ -271,8 +282,8 @@ def test_a_run_is_only_ever_opened_collected_and_reported_for_its_own_plan(tmp_p
 def test_the_same_command_reports_what_is_measured_and_not_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage, given, folder = ActionModule.__new__(ActionModule), asked("p"), tmp_path / "x-1"
-    stage._open(folder, given)
+    given, folder = asked("p"), tmp_path / "x-1"
+    opened(folder, given)
     measure(results.Run(folder))
 
     def full(_: Path) -> list[str]:
@@ -281,37 +292,37 @@ def test_the_same_command_reports_what_is_measured_and_not_reported(
     with monkeypatch.context() as patched:
         patched.setattr(report, "make", full)
         with pytest.raises(OSError, match="no space"):
-            stage._report(folder, given)
+            reported(folder, given)
     before = results.Run(folder).journal()
     assert results.choose(tmp_path, "x", "p") == ("x-1", True, [])
     # Another image is no matter now: no trial is run with it.
     other = {**given, "images": [{**IMAGE, "digest": "new"}]}
-    assert stage._open(folder, other)["pending"] == []
+    assert opened(folder, other)["blocks"] == []
     assert results.Run(folder).journal() == before
-    stage._close(folder, given)
-    stage._verify(folder, given)
-    assert any("report: " in line for line in stage._report(folder, given)["progress"])
+    results.Run(folder).close()
+    verified(folder, given)
+    assert any("report: " in line for line in reported(folder, given)["progress"])
     assert results.Run(folder).finished()
     assert results.choose(tmp_path, "x", "p").there is False
 
 
 def test_what_was_killed_after_its_last_record_gets_its_totals(tmp_path: Path) -> None:
-    stage, given, folder = ActionModule.__new__(ActionModule), asked("p"), tmp_path / "x-1"
-    stage._open(folder, given)
+    given, folder = asked("p"), tmp_path / "x-1"
+    opened(folder, given)
     for number in (1, 2):
         results.Run(folder).store(SLOTS[number - 1], [outcome(number)])
-    assert stage._open(folder, given)["pending"] == []
-    stage._close(folder, given)
+    assert opened(folder, given)["blocks"] == []
+    results.Run(folder).close()
     events = [event["event"] for event in results.Run(folder).journal()]
     assert events[-2:] == ["resumed", "closed"]
 
 
 def test_a_run_in_which_nothing_went_well_is_reported_finished_and_refused(tmp_path: Path) -> None:
-    stage, given, folder = ActionModule.__new__(ActionModule), asked("p"), tmp_path / "x-1"
-    stage._open(folder, given)
+    given, folder = asked("p"), tmp_path / "x-1"
+    opened(folder, given)
     measure(results.Run(folder), "failed", "failed")
     with pytest.raises(Refused, match="has a measured trial that ended well"):
-        stage._report(folder, given)
+        reported(folder, given)
     assert results.Run(folder).finished()
 
 

@@ -1,0 +1,65 @@
+"""Controller side of `strata_run_folder`: open, close and verify the folder of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from strata.errors import Refused
+
+from controller import opening, visits
+from controller.action import FOLDER, STRINGS, RunAction
+from controller.results import Run
+
+
+class ActionModule(RunAction):
+    """One method for each state."""
+
+    ARGUMENTS: ClassVar[dict[str, dict[str, Any]]] = {
+        "folder": FOLDER,
+        "state": {"type": "str", "required": True, "choices": ["opened", "closed", "verified"]},
+        "plan": {"type": "dict", "default": {}},
+        "images": {"type": "list", "elements": "dict", "default": []},
+        "dataset": {"type": "dict", "default": {}},
+        "testbed": {"type": "str", "default": ""},
+        "hosts": {"type": "dict", "default": {}},
+        "retry": STRINGS,
+        "attempts": {"type": "int", "default": 1},
+    }
+    IN_CHECK_MODE: ClassVar[dict[str, Any]] = {
+        **{"changed": True, "blocks": [], "unleft": [], "references": {}},
+    }
+
+    def act(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        states = {"opened": self.opened, "closed": self.closed, "verified": self.verified}
+        return states[given["state"]](folder, given)
+
+    def opened(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        there = (folder / "run.json").exists()
+        bits = {part: given[part] for part in ("images", "dataset")}
+        run = opening.opened(
+            folder, given["plan"], **bits, testbed=given["testbed"], hosts=given["hosts"]
+        )
+        again = {name: given[name] for name in ("retry", "attempts")}
+        pending = opening.resumed(run, given["plan"], **bits, **again) if there else run.pending()
+        return {
+            "changed": not there,
+            "blocks": visits.of(run, pending),
+            "unleft": visits.unleft(run),
+            "references": run.references(),
+        }
+
+    def closed(self, folder: Path, _: dict[str, Any]) -> dict[str, Any]:
+        return {"changed": True, "totals": Run(folder).close()}
+
+    def verified(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        run = opening.of(folder, given["plan"])
+        pending = run.pending()
+        if pending:
+            raise Refused(
+                f"{folder.name} is not complete",
+                given=f"{len(pending)} of {len(run.slots())} slots have no record",
+                then="run the same command again: it resumes",
+            )
+        run.check_records()
+        return {"changed": False}

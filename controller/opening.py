@@ -1,0 +1,137 @@
+"""Open the folder of a run: a new one, or one that is resumed, of this very plan and these bits."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from strata.errors import Refused
+from strata.trial.record import DATASET, IMAGE
+
+from . import metrics
+from .results import Run
+
+
+def opened(
+    folder: Path,
+    plan: dict[str, Any],
+    images: list[dict[str, Any]],
+    dataset: dict[str, Any],
+    testbed: str,
+    hosts: dict[str, dict[str, Any]],
+) -> Run:
+    """A new run of the plan, or the one that is there. `hosts` are their fingerprints.
+
+    Raises Refused where the folder holds a run of another plan.
+    """
+    if not (folder / "run.json").exists():
+        document = _document(plan, images, dataset, testbed)
+        Run.create(folder, document, {key: plan[key] for key in ("slots", "estimate")}, hosts)
+    return of(folder, plan)
+
+
+def resumed(
+    run: Run,
+    plan: dict[str, Any],
+    images: list[dict[str, Any]],
+    dataset: dict[str, Any],
+    retry: Collection[str],
+    attempts: int,
+) -> list[dict[str, Any]]:
+    """The slots that are to be measured in a run that was there; notes that it goes on.
+
+    Raises Refused where they would be measured with other bits than those before.
+    """
+    pending = run.pending(retry, attempts)
+    if pending:
+        _check_same_bits(run, _images(plan, images), dataset)
+    if pending or not run.closed():
+        run.event("resumed")
+    return pending
+
+
+def of(folder: Path, plan: dict[str, Any]) -> Run:
+    """The run in the folder, which is that of the plan. Raises Refused."""
+    _check_there(folder)
+    run = Run(folder)
+    run.check_plan(plan["experiment"]["name"], plan["digest"])
+    return run
+
+
+def _check_there(folder: Path) -> None:
+    """Raise Refused where the run to be looked at is not there: nothing was run by this command."""
+    if not folder.exists():
+        there = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
+        raise Refused(
+            f"there is no run {folder.name} yet",
+            example=f"-e strata_run={there[-1]}" if there else "",
+            given=f"{folder.parent} holds {', '.join(there[-5:]) or 'none'}",
+            then="name a run that is there with -e strata_run=NAME, or run the plan first",
+        )
+
+
+def _check_same_bits(run: Run, images: list[dict[str, str]], dataset: dict[str, Any]) -> None:
+    """A run is resumed with the images and the data it was opened with, or not at all."""
+    now = {"dataset": dataset} | {f"image of {i['family']}": i for i in images}
+    then = {"dataset": run.document["dataset"]}
+    then |= {f"image of {i['family']}": i for i in run.document["images"]}
+    for part in sorted({*then, *now}):
+        digests = [(side.get(part) or {}).get("digest") for side in (then, now)]
+        if digests[0] != digests[1]:
+            raise Refused(
+                f"{run.folder.name} was opened with another {part}; its trials cannot be compared",
+                given=f"{digests[0]}, now {digests[1]}",
+                then="begin a new run: -e strata_run=NAME",
+            )
+
+
+def _images(plan: dict[str, Any], images: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """The image of each family that trials of the plan run from, for run.json."""
+    of_trials = [image for image in images if image["family"] in plan["families"]]
+    return [{key: image[key] for key in IMAGE} for image in of_trials]
+
+
+def _document(
+    plan: dict[str, Any], images: list[dict[str, Any]], dataset: dict[str, Any], testbed: str
+) -> dict[str, Any]:
+    """run.json less what the results folder itself adds."""
+    experiment = plan["experiment"]
+    return {
+        "run": plan["run"],
+        "name": experiment["name"],
+        "experiment": experiment,
+        "experiment_digest": plan["experiment_digest"],
+        "plan_digest": plan["digest"],
+        "seed": experiment["seed"],
+        "testbed": testbed,
+        "hosts": plan["hosts"],
+        "images": _images(plan, images),
+        "dataset": {key: dataset[key] for key in DATASET} if dataset else None,
+        "strata": _version(),
+        "baseline": plan["baseline"],
+        "demonstration": experiment["demonstration"],
+        "factors": plan["factors"],
+        "workloads": metrics.declared(_workloads(plan)),
+        "left_out": plan["left_out"],
+        "confounds": plan["confounds"],
+    }
+
+
+def _workloads(plan: dict[str, Any]) -> list[str]:
+    """The workloads of a plan, each once, those that are measured first."""
+    trials = [trial for slot in plan["slots"] for trial in slot["trials"]]
+    trials.sort(key=lambda trial: trial["role"] != "measured")
+    return list(dict.fromkeys(trial["levels"]["workload"] for trial in trials))
+
+
+def _version() -> dict[str, str]:
+    """Version of Strata: the commit of this checkout, marked when files were changed."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        commit = done.stdout.strip()
+    except FileNotFoundError:
+        commit = ""
+    return {"version": "0.1.0", "commit": commit or "unknown"}

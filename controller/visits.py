@@ -1,0 +1,50 @@
+"""The blocks of a run as the run stage walks through them: setting, role, hosts, slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from strata import networks
+
+from .results import Run
+
+
+def of(run: Run, slots: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The blocks of these slots of the run, in the order of the plan.
+
+    Each is `{block, setting, role, hosts, slots}`: `setting` and `role` are '' where the block
+    needs no switching. `hosts` are those on which any slot of the plan needs the setting, in the
+    order of the inventory: a setting is the same in each of its blocks, whatever is left to be
+    measured in them. Raises Refused where no role switches to a setting.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for slot in slots:
+        if slot["block"] not in found:
+            found[slot["block"]] = _visit(run, slot["block"], slot["setting"])
+        found[slot["block"]]["slots"].append(slot)
+    return list(found.values())
+
+
+def unleft(run: Run) -> list[dict[str, Any]]:
+    """The blocks whose setting may still be in place, with no slots. Raises Refused."""
+    return [_visit(run, block, setting) for setting, block in run.unleft().items()]
+
+
+def _visit(run: Run, block: str, setting: str) -> dict[str, Any]:
+    role = networks.role_of(setting) if setting else ""
+    hosts = _hosts(run, setting) if setting else []
+    return {"block": block, "setting": setting, "role": role, "hosts": hosts, "slots": []}
+
+
+def _hosts(run: Run, setting: str) -> list[str]:
+    needed = {host for slot in run.slots() if _needs(slot, setting) for host in slot["hosts"]}
+    return [host for host in run.document["hosts"] if host in needed]
+
+
+def _needs(slot: dict[str, Any], setting: str) -> bool:
+    """Whether a slot has a trial on a network of the setting. A baseline beside it has none."""
+    if slot["setting"] != setting:
+        return False
+    names = {str(trial["levels"]["network"]) for trial in slot["trials"]}
+    return any(networks.get(name).setting == setting for name in names)

@@ -1,0 +1,51 @@
+"""Documentation of the action plugin `strata_slot`, which does all of the work on the controller."""
+
+DOCUMENTATION = r"""
+module: strata_slot
+short_description: Note that a slot of a run begins, and keep what came of it
+description:
+  - Writes are atomic and synced. Nothing that is measured is replaced.
+options:
+  folder:
+    description: The results folder of the run.
+    type: path
+    required: true
+  state:
+    description:
+      - V(begun) notes that the slot starts; V(stored) keeps the outcomes of its trials.
+    type: str
+    required: true
+    choices: [begun, stored]
+  slot:
+    description: The slot as it stands in the plan.
+    type: dict
+    required: true
+  outcomes:
+    description: What M(strata_trial) returned on each host of the slot, for V(stored).
+    type: list
+    elements: dict
+    default: []
+attributes:
+  check_mode:
+    description: In check mode nothing is written.
+    support: full
+  diff_mode:
+    description: Results are new, never changed.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Begin the slot
+  strata_slot:
+    state: begun
+    folder: results/quick-20260101T000000Z
+    slot: "{{ slot }}"
+"""
+
+RETURN = r"""
+silent:
+  description: Hosts of the slot that gave no answer.
+  returned: for stored
+  type: list
+  elements: str
+"""
