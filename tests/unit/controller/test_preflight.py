@@ -102,7 +102,10 @@ def test_a_dataset_is_given_or_generated(tmp_path: Path) -> None:
     (data / "a").mkdir(parents=True)
     (data / "a" / "1.jpg").touch()
     given = preflight.dataset_of(experiment(None), str(data), tmp_path)
-    assert given == {"name": "my-data", "path": str(data), "generate": None, "key": "my-data"}
+    assert given == {
+        **{"name": "my-data", "path": str(data), "generate": None, "key": "my-data"},
+        "family": None,
+    }
     made = preflight.dataset_of(
         experiment({"name": "made", "generate": {"images": 16}}), "", tmp_path
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from strata import files
 from strata.host import cgroup, counters, processes, sampler
 from strata.host.counters import Counters, Totals
 from strata.host.sampler import Sample, Sampler, spent
@@ -79,11 +80,11 @@ def stat(user: float = 0.0, softirq: float = 0.0, iowait: float = 0.0, steal: fl
 
 
 def version_1(folder: Path, seconds: float) -> None:
-    (folder / "cpuacct.usage").write_text(f"{round(seconds * 1e9)}\n")
+    files.write(folder / "cpuacct.usage", f"{round(seconds * 1e9)}\n".encode())
 
 
 def version_2(folder: Path, seconds: float) -> None:
-    (folder / "cpu.stat").write_text(f"usage_usec {round(seconds * 1e6)}\nuser_usec 1\n")
+    files.write(folder / "cpu.stat", f"usage_usec {round(seconds * 1e6)}\nuser_usec 1\n".encode())
 
 
 @pytest.mark.parametrize("write", [version_1, version_2])
@@ -100,9 +101,9 @@ def test_groups_of_both_versions_are_told_from_others(
     watching.begin()
     write(groups["measured"], 3.5)
     write(groups["background"], 2.5)
-    (proc / "stat").write_text(stat(user=9.0, softirq=1.0, iowait=4.0, steal=2.0))
+    files.write(proc / "stat", stat(user=9.0, softirq=1.0, iowait=4.0, steal=2.0).encode())
     watching.end()
-    (proc / "stat").write_text(stat(user=99.0))
+    files.write(proc / "stat", stat(user=99.0).encode())
     watching.stop()
     assert watching.span is not None
     found = spent(*watching.span, {"measured"})
