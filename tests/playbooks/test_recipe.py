@@ -188,14 +188,14 @@ def test_they_run_through_all_stages_to_the_page(deployed: None, tree: Tree) -> 
     ran = sorted("/".join(record["platform"].split("/")[1:]) for record in records)
     arms = ["native/host", "unshared/host", "unshared/enclave"]
     assert ran == sorted(2 * arms)
-    # A trial in the network namespace sees its loopback and its link, and is in a block of its own.
+    # In the network namespace a trial sees a loopback and one end of the link. All others see the
+    # other end, too: they are measured in the blocks of that setting.
     here = len(socket.if_nameindex())
     for record in records:
         seen = record["metrics"]["interfaces"]["value"]
-        assert seen == (2 if record["platform"].endswith("/enclave") else here)
-    events = [
-        json.loads(line)["event"] for line in (run / "journal.jsonl").read_text().splitlines()
-    ]
+        assert seen == 2 if record["platform"].endswith("/enclave") else seen > here
+    journal = (run / "journal.jsonl").read_text().splitlines()
+    events = [json.loads(line)["event"] for line in journal]
     settings = [event for event in events if event.startswith("setting_")]
     assert settings == 2 * ["setting_begun", "setting_proven", "setting_left"]
     assert not Path("/run/netns/strata-enclave").exists()
