@@ -179,7 +179,7 @@ def test_a_client_and_a_server_of_one_trial_meet_and_write_to_scratch(
 ) -> None:
     pairs.register(monkeypatch)
     run_module("strata_lease", {"run": "r", "holder": holder})
-    code = Path(asked["image"]["rootfs"]) / "strata/workloads"
+    code = Path(asked["images"]["tools"]["rootfs"]) / "strata/workloads"
     code.unlink()
     shutil.copytree(REPO / "workloads", code)
     shutil.copy(pairs.FILE, code)

@@ -64,6 +64,15 @@ class Toy:
 KNOWN = "module_utils/strata/runtimes/__init__.py"
 NETWORKS = "module_utils/strata/networks.py"
 HOST = 'Network("host", ("native", "docker")),'
+HOST_TOO = 'Network("host", ("native", "docker", "unshared")),'
+ENCLAVE = """Network(
+            "enclave",
+            ("unshared",),
+            peers="none",
+            setting="enclave",
+            role="enclave",
+            called="strata-enclave",
+        ),"""
 TOY = [
     Toy(
         "a workload",
@@ -82,20 +91,10 @@ TOY = [
         (
             (KNOWN, "import docker, native", "import docker, native, unshared"),
             (KNOWN, "(Package, docker)", '(Package, docker), "unshared": cast(Package, unshared)'),
-            (NETWORKS, HOST, HOST.replace('"docker"', '"docker", "unshared"')),
+            (NETWORKS, HOST, HOST_TOO),
         ),
     ),
-    Toy(
-        "a network",
-        "loopback",
-        (
-            (
-                NETWORKS,
-                'Network("none"',
-                'Network("loopback", ("unshared",), "none"), Network("none"',
-            ),
-        ),
-    ),
+    Toy("a network", "enclave", ((NETWORKS, HOST_TOO, f"{HOST_TOO}\n        {ENCLAVE}"),)),
     Toy("an experiment", "toy"),
 ]
 
@@ -187,13 +186,19 @@ def test_they_run_through_all_stages_to_the_page(deployed: None, tree: Tree) -> 
     records = [json.loads(path.read_text()) for path in run.glob("trials/*/record.json")]
     assert [record["reason"] for record in records if record["status"] != "ok"] == []
     ran = sorted("/".join(record["platform"].split("/")[1:]) for record in records)
-    arms = ["native/host", "unshared/host", "unshared/loopback"]
+    arms = ["native/host", "unshared/host", "unshared/enclave"]
     assert ran == sorted(2 * arms)
-    # The network is what it says: a trial on it sees no interface but a loopback of its own.
+    # In the network namespace a trial sees a loopback and one end of the link. All others see the
+    # other end, too: they are measured in the blocks of that setting.
     here = len(socket.if_nameindex())
     for record in records:
         seen = record["metrics"]["interfaces"]["value"]
-        assert seen == (1 if record["platform"].endswith("/loopback") else here)
+        assert seen == 2 if record["platform"].endswith("/enclave") else seen > here
+    journal = (run / "journal.jsonl").read_text().splitlines()
+    events = [json.loads(line)["event"] for line in journal]
+    settings = [event for event in events if event.startswith("setting_")]
+    assert settings == 2 * ["setting_begun", "setting_proven", "setting_left"]
+    assert not Path("/run/netns/strata-enclave").exists()
     page = (run / "report/index.html").read_text()
     assert [word for word in (*arms, "Sorted") if word not in page] == []
     assert "unshared.util_linux" in (run / "hosts/localhost.json").read_text()

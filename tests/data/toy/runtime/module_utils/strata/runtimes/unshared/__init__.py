@@ -1,8 +1,9 @@
 """Runtime `unshared`: the program runs in the image's root filesystem, in namespaces of its own.
 
-The tools of util-linux make them. Mounts, host name and IPC are always the program's own; on the
-network `loopback` its network interfaces are, too. Needs root, and the image unpacked. Data, GPUs
-and scratch space are left out: no workload of the tests asks for them here.
+The tools of util-linux make them. Mounts, host name and IPC are always the program's own. A network
+that has a name of its own here is a network namespace of that name, which the program enters. Needs
+root, and the image unpacked. Data, GPUs and scratch space are left out: no workload of the tests
+asks for them here.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from ... import networks
 from ...fields import Field
 from ...host import cgroup, processes
 from ...host.counters import Counters
 from ...image.rootfs import Rootfs
 from ..base import Ended, Runtime, Spec, StartError, program, tail
 
-TOOLS = ("unshare", "setpriv", "ip")
+TOOLS = ("unshare", "nsenter", "setpriv")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 FIELDS: dict[str, Field] = {"unshared.util_linux": Field("util-linux")}
 
-# Runs in the new namespaces: joins the control group, mounts, and becomes the program.
+# Runs in the namespaces: joins the control group, mounts, and becomes the program.
 SETUP = """
 set -e
-root=$1 spool=$2 network=$3; shift 3
+root=$1 spool=$2; shift 2
 for file in $GROUPS_TO_JOIN; do echo $$ > "$file"; done
-[ "$network" = host ] || ip link set lo up
 mount --bind "$root" "$root"
 mount -o remount,bind,ro,nosuid "$root"
 mount -t proc proc "$root/proc"
@@ -58,16 +59,18 @@ class Unshared:
 
     def launch(self) -> None:
         spec = self._spec
-        own = ["--mount", "--uts", "--ipc", *(["--net"] if spec.network != "host" else [])]
+        called = networks.get(spec.network).called
+        enter = ["nsenter", f"--net=/run/netns/{called}"] if called else []
         script = ["/bin/sh", "-c", SETUP, "sh"]
-        given = [spec.image["rootfs"], str(spec.spool), spec.network]
+        given = [spec.image["rootfs"], str(spec.spool)]
         variables = [f"{name}={value}" for name, value in spec.environment.items()]
         environment = {
             "PATH": PATH,
             "GROUPS_TO_JOIN": " ".join(self._group.procs_files()),
             "ACCOUNT": f"{spec.account}:{spec.account}",
         }
-        command = ["unshare", *own, "--propagation", "private", *script, *given, *variables]
+        unshare = ["unshare", "--mount", "--uts", "--ipc", "--propagation", "private"]
+        command = [*enter, *unshare, *script, *given, *variables]
         with self._logs[0].open("wb") as out, self._logs[1].open("wb") as err:
             self._process = subprocess.Popen(
                 [*command, *program(spec)],
