@@ -95,6 +95,7 @@ TOY = [
         ),
     ),
     Toy("a network", "enclave", ((NETWORKS, HOST_TOO, f"{HOST_TOO}\n        {ENCLAVE}"),)),
+    Toy("a provider", "twin"),
     Toy("an experiment", "toy"),
 ]
 
@@ -171,16 +172,16 @@ def test_the_walls_of_the_tree_stand_with_them(tree: Tree) -> None:
 @pytest.mark.image
 def test_they_run_through_all_stages_to_the_page(deployed: None, tree: Tree) -> None:
     base = tree.root.parent
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    hosts = {"hosts": {"localhost": local}}
-    inventory = {"testbed": {"children": {"native": hosts, "unshared": hosts}}}
+    hosts = {"hosts": {"twin1": {"strata_provider": "twin"}}}
+    inventory = {"testbed": {"children": {"native": hosts, "unshared": hosts}}, "vm": hosts}
     (base / "hosts.yml").write_text(yaml.safe_dump(inventory))
     # The base of the image is the checkout's. Its own image stays, since this process uses it.
     cache = REPO / ".cache"
     uses.note([str(path) for path in (cache / "images").iterdir()], lease.process(os.getpid()))
     given = [f"-estrata_cache={cache}", f"-estrata_state_dir={base}/state"]
-    given += ["-estrata_experiment=toy", f"-estrata_results={base}/results"]
-    tree.run("ansible-playbook", "site.yml", "-i", str(base / "hosts.yml"), *given)
+    given += ["-i", str(base / "hosts.yml")]
+    asked = ["-estrata_experiment=toy", f"-estrata_results={base}/results"]
+    tree.run("ansible-playbook", "site.yml", *given, *asked)
 
     (run,) = (base / "results").iterdir()
     records = [json.loads(path.read_text()) for path in run.glob("trials/*/record.json")]
@@ -201,4 +202,10 @@ def test_they_run_through_all_stages_to_the_page(deployed: None, tree: Tree) -> 
     assert not Path("/run/netns/strata-enclave").exists()
     page = (run / "report/index.html").read_text()
     assert [word for word in (*arms, "Sorted") if word not in page] == []
-    assert "unshared.util_linux" in (run / "hosts/localhost.json").read_text()
+    assert "unshared.util_linux" in (run / "hosts/twin1.json").read_text()
+    # The host that was made is the one that was measured, and goes with the testbed.
+    (made,) = Path("/run/strata-twin").glob("*/twin1")
+    hosts = json.loads((run / "run.json").read_text())["hosts"]
+    assert hosts["twin1"]["instance"] == made.read_text()
+    tree.run("ansible-playbook", "playbooks/teardown.yml", *given, "--limit=testbed")
+    assert not made.exists()
