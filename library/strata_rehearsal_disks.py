@@ -61,7 +61,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused
 from ansible.module_utils.strata.host import owned
-from ansible.module_utils.strata.rehearsal.disks import Disk
+from ansible.module_utils.strata.providers.rehearsal.disks import Disk
 
 
 def main() -> None:

@@ -99,7 +99,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused
 from ansible.module_utils.strata.host.owned import Folder
-from ansible.module_utils.strata.rehearsal import lab as rehearsal
+from ansible.module_utils.strata.providers.rehearsal import lab as rehearsal
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ from typing import Any
 import docker
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused
-from ansible.module_utils.strata.rehearsal.leftovers import Trace
+from ansible.module_utils.strata.providers.rehearsal.leftovers import Trace
 
 NAMES = ("name", "bridge", "network")
 PATHS = ("folder", "control", "inventory")

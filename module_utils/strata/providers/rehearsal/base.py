@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..errors import Refused
-from ..identity import digest, short
+from ...errors import Refused
+from ...identity import digest, short
 from .lab import IMAGE
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"

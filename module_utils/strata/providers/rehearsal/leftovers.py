@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..host import owned
+from ...host import owned
 from .disks import devices
 from .lab import CGROUP, CONTROL, LABEL, is_of
 

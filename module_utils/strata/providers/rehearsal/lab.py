@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import units
-from ..errors import Refused
+from ... import units
+from ...errors import Refused
 
 LABEL = "strata.rehearsal"
 IMAGE = "strata/rehearsal"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from strata.errors import Refused
 from strata.host.owned import Folder
-from strata.rehearsal import base, links
-from strata.rehearsal import lab as rehearsal
-from strata.rehearsal.lab import Shape
-from strata.rehearsal.leftovers import Trace
+from strata.providers.rehearsal import base, links
+from strata.providers.rehearsal import lab as rehearsal
+from strata.providers.rehearsal.lab import Shape
+from strata.providers.rehearsal.leftovers import Trace
 
 GIVEN = {
     **{"name": "strata", "nodes": 3, "subnet": "10.201.7.0/24", "cache": "/cache"},
