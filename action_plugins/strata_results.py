@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
         if there and pending:
             _check_same_bits(run, given)
         if there and (pending or not run.closed()):
-            run.event("resumed")
+            run.event("resumed", instances=_instances(given["plan"]["hosts"]))
         return {"changed": not there, "pending": pending, "references": run.references()}
 
     def _again(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -127,6 +127,11 @@ class ActionModule(ActionBase):
                 then="see to the cause, and run the same command again: it begins a new run",
             )
         return {"changed": True, "progress": lines}
+
+
+def _instances(hosts: dict[str, Any]) -> dict[str, str]:
+    """Which instance of each host that a provider makes takes part now."""
+    return {name: host["instance"] for name, host in hosts.items() if "instance" in host}
 
 
 def _run(folder: Path, given: dict[str, Any]) -> results.Run:
