@@ -64,7 +64,7 @@ def testbed(deployed: None, tmp_path: Path) -> Iterator[Lab]:
         playbook("playbooks/rehearse.yml", *lab)
 
 
-def run(testbed: Lab, name: str, *given: str, check: bool = True) -> str:
+def on(testbed: Lab, name: str, *given: str, check: bool = True) -> str:
     """A playbook on the testbed; what it says."""
     done = subprocess.run(
         ["ansible-playbook", f"playbooks/{name}.yml", "-i", str(testbed.inventory), *given],
@@ -79,7 +79,7 @@ def test_hosts_are_made_and_found_again_and_taken_away(testbed: Lab, tmp_path: P
     results = tmp_path / "results"
     book = ledger.Ledger(REPO / ".cache", ledger.testbed([str(testbed.inventory)]))
     given = ("spin", results, "-estrata_slice=native")
-    said = run(testbed, "preflight", *testbed.command(*given)[4:])
+    said = on(testbed, "preflight", *testbed.command(*given)[4:])
     assert "2 slots" in said and nodes() == [] and book.hosts() == {}, "a plan needs no host"
 
     making = testbed.begin(*given)
@@ -110,9 +110,9 @@ def test_hosts_are_made_and_found_again_and_taken_away(testbed: Lab, tmp_path: P
     image = docker("inspect", "-f{{.Config.Image}}", container("node1"))
     stray = docker("create", f"--label=strata.testbed={book.testbed}", "--name=stray", image)
     try:
-        assert "stray" in run(testbed, "teardown", "--limit=testbed", check=False)
+        assert "stray" in on(testbed, "teardown", "--limit=testbed", check=False)
         assert nodes() == [] and book.hosts()
     finally:
         docker("rm", stray)
-    run(testbed, "teardown", "--limit=testbed")
+    on(testbed, "teardown", "--limit=testbed")
     assert book.hosts() == {} and not (REPO / ".cache/rehearsal" / LAB).exists()
