@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
         if there and pending:
             _check_same_bits(run, given)
         if there and (pending or not run.closed()):
-            run.event("resumed", instances=_instances(given["plan"]["hosts"]))
+            run.event("resumed", **_instances(given["plan"]["hosts"]))
         return {"changed": not there, "pending": pending, "references": run.references()}
 
     def _again(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -129,9 +129,10 @@ class ActionModule(ActionBase):
         return {"changed": True, "progress": lines}
 
 
-def _instances(hosts: dict[str, Any]) -> dict[str, str]:
-    """Which instance of each host that a provider makes takes part now."""
-    return {name: host["instance"] for name, host in hosts.items() if "instance" in host}
+def _instances(hosts: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Which instance of each host that a provider makes takes part now; nothing without one."""
+    found = {name: host["instance"] for name, host in hosts.items() if "instance" in host}
+    return {"instances": found} if found else {}
 
 
 def _run(folder: Path, given: dict[str, Any]) -> results.Run:
