@@ -14,7 +14,7 @@ from strata.errors import Refused
 from strata.host import lease, owned
 from strata.identity import digest
 
-from controller import experiment, families, plan, preflight, results, stages
+from controller import experiment, families, ledger, plan, preflight, providers, results, stages
 
 # In an inventory: what to do when it has no host.
 NEXT = "# next: "
@@ -28,7 +28,7 @@ class ActionModule(ActionBase):
     _VALID_ARGS = frozenset(
         {
             *("experiment", "slice", "results", "run", "attempts", "cache", "image", "dataset"),
-            *("testbed", "hosts", "controller"),
+            *("testbed", "hosts", "controller", "offers", "instances"),
         }
     )
 
@@ -40,14 +40,23 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(refused)) from None
 
     def _plan(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        on_paper = "hosts" not in given
         facts, kind = given.get("hosts") or {}, given["image"]["kind"]
+        offers, instances = given.get("offers") or {}, given.get("instances") or {}
         coming = stages.asked(task_vars["ansible_run_tags"], task_vars["ansible_skip_tags"])
         file, results_dir = Path(given["experiment"]), Path(given["results"])
         asked = experiment.load(file, given.get("slice") or "")
         preflight.check_attempts(int(given.get("attempts", 1)))
         preflight.check_results(results_dir)
-        hosts = testbed(task_vars, given["testbed"], facts, kind)
+        makes = makers(task_vars, given["testbed"])
+        to_make = [host for names in makes.values() for host in names]
+        hosts = testbed(task_vars, given["testbed"], facts, kind, offers)
         made = plan.make(asked, hosts)
+        all_there = bool(to_make) and set(to_make) <= set(facts)
+        if all_there:
+            known = {name: one for name, one in facts.items() if name not in to_make}
+            before = testbed(task_vars, given["testbed"], known, kind, offers)
+            providers.check_same(plan.make(asked, before), made, to_make)
         trials = [trial for slot in made.slots for trial in slot.trials]
         needs_data = any(trial.levels.get("data") == "real" for trial in trials)
         folder = given.get("dataset") or ""
@@ -63,11 +72,11 @@ class ActionModule(ActionBase):
             preflight.check_root(name, answers, kind)
             preflight.check_disk(name, answers, needed)
         preflight.check_one_name(facts)
-        if facts:
+        if facts.keys() >= set(given["testbed"]):
             addresses = {host.name: host.address for host in hosts}
             preflight.check_addresses([slot.hosts for slot in made.slots], addresses)
         me = lease.process(os.getppid())
-        here = _controller(facts, given.get("controller"))
+        here = {} if on_paper else _controller(facts, given.get("controller"))
         broken = [
             name
             for name, answers in {**facts, **here}.items()
@@ -79,7 +88,7 @@ class ActionModule(ActionBase):
             results.check_name(wanted)
         # On paper a plan may have other cells than the hosts' answers give it: it is no run's yet.
         chosen = results.Choice(wanted, False, [])
-        if facts:
+        if not on_paper:
             chosen = results.choose(results_dir, asked.name, identity, wanted)
         left = results.Run(results_dir / chosen.name).pending() if chosen.there else made.slots
         return {
@@ -93,7 +102,7 @@ class ActionModule(ActionBase):
                 "baseline": made.baseline,
                 "left_out": made.left_out,
                 "confounds": made.confounds,
-                "hosts": {host.name: {"substrate": host.substrate} for host in hosts},
+                "hosts": {host.name: _entry(host, instances) for host in hosts},
                 "addresses": {host.name: host.address for host in hosts},
                 "networks": sorted({str(trial.levels["network"]) for trial in trials}),
                 "runtimes": sorted({str(trial.levels["runtime"]) for trial in trials}),
@@ -107,7 +116,15 @@ class ActionModule(ActionBase):
             "controller_apart": bool(here),
             "stages": coming,
             "break_leases": broken,
-            "progress": describe(made, chosen, len(left)) if facts else [],
+            "testbed": ledger.testbed(context.CLIARGS["inventory"]),
+            "providers": makes,
+            "offers": {
+                host: {"provider": provider, **offers.get(host, {})}
+                for provider, names in makes.items()
+                for host in names
+            },
+            # Looking at the hosts that were made changes nothing of what was said already.
+            "progress": [] if on_paper or all_there else describe(made, chosen, len(left)),
         }
 
 
@@ -125,10 +142,22 @@ def _check_data(needed: bool, data: dict[str, Any] | None, name: str) -> None:
         )
 
 
+def makers(task_vars: dict[str, Any], names: list[str]) -> dict[str, list[str]]:
+    """The hosts that each provider makes. Raises Refused."""
+    return providers.of({name: task_vars["hostvars"][name] for name in names})
+
+
 def testbed(
-    task_vars: dict[str, Any], names: list[str], facts: dict[str, Any], kind: str
+    task_vars: dict[str, Any],
+    names: list[str],
+    facts: dict[str, Any],
+    kind: str,
+    offers: dict[str, Any],
 ) -> list[plan.Host]:
-    """The hosts of the testbed; `facts` are what strata_host said of each, if asked yet."""
+    """The hosts of the testbed; `facts` are what strata_host said of each, if asked yet.
+
+    `offers` are what providers say of those that are to be made.
+    """
     groups, hostvars = task_vars["groups"], task_vars["hostvars"]
     if groups.get("testbed") and not names:
         raise Refused(
@@ -144,7 +173,9 @@ def testbed(
             given=f"-i {' '.join(context.CLIARGS['inventory'] or [])}",
             then=_what_to_edit(),
         )
-    return [_host(name, hostvars[name], facts.get(name), kind) for name in names]
+    return [
+        _host(name, hostvars[name], facts.get(name), kind, offers.get(name, {})) for name in names
+    ]
 
 
 def _what_to_edit() -> str:
@@ -163,7 +194,11 @@ def _what_to_edit() -> str:
 
 
 def _host(
-    name: str, variables: dict[str, Any], facts: dict[str, Any] | None, kind: str
+    name: str,
+    variables: dict[str, Any],
+    facts: dict[str, Any] | None,
+    kind: str,
+    offer: dict[str, Any],
 ) -> plan.Host:
     groups = variables["group_names"]
     preflight.check_host(name, variables.get("strata_address"))
@@ -171,7 +206,16 @@ def _host(
     if facts is None:
         # Before a host is asked, an undeclared substrate is taken for bare metal: it only
         # names the cells of a plan that is made again once the host has answered.
-        return plan.Host(name, plan.substrate_of(groups, ""), members, os.cpu_count() or 1)
+        cpus = frozenset(offer["cpu_ids"]) if "cpu_ids" in offer else None
+        return plan.Host(
+            name,
+            plan.substrate_of(groups, ""),
+            members,
+            len(cpus or ()) or os.cpu_count() or 1,
+            address=str(variables.get("strata_address") or ""),
+            memory_total=offer.get("memory_total"),
+            cpus=cpus,
+        )
     missing = {
         runtime: why
         for runtime in members
@@ -199,8 +243,6 @@ def _controller(
 
     Raises Refused where it was not asked.
     """
-    if not facts:
-        return {}
     if answers is None:
         raise Refused(
             "the controller takes part in every run: it builds, and keeps the records",
@@ -210,6 +252,12 @@ def _controller(
         )
     known = {one["machine"] for one in facts.values()}
     return {} if answers["machine"] in known else {"localhost": answers}
+
+
+def _entry(host: plan.Host, instances: dict[str, str]) -> dict[str, str]:
+    """What run.json says of a host; one that was made has an instance."""
+    made = {"instance": instances[host.name]} if host.name in instances else {}
+    return {"substrate": host.substrate, **made}
 
 
 def describe(made: plan.Plan, chosen: results.Choice, left: int) -> list[str]:

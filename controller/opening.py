@@ -48,8 +48,14 @@ def resumed(
     if pending:
         _check_same_bits(run, _images(plan, images), dataset)
     if pending or not run.closed():
-        run.event("resumed")
+        run.event("resumed", **_instances(plan["hosts"]))
     return pending
+
+
+def _instances(hosts: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Which instance of each host that a provider makes takes part now; nothing without one."""
+    found = {name: host["instance"] for name, host in hosts.items() if "instance" in host}
+    return {"instances": found} if found else {}
 
 
 def of(folder: Path, plan: dict[str, Any]) -> Run:

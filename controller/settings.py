@@ -18,7 +18,7 @@ OURS = (
     *("rehearsal_", "workload_image_"),
 )
 # What is set for one host, in the inventory, and is no role's argument.
-OF_A_HOST = ("strata_address",)
+OF_A_HOST = ("strata_address", "strata_provider")
 
 
 def known(roles: Path = ROLES) -> list[str]:

@@ -6,6 +6,8 @@ short_description: Check an experiment against the inventory and make its plan
 description:
   - Reads the experiment, refuses what is wrong with it, expands, places, shuffles and prices its slots.
   - Finds the run to resume. Touches no host and writes nothing.
+  - A host that a provider makes has the same place in the plan before and after it is there.
+    Where looking at it would change the plan, it is refused, with both plans.
 options:
   experiment:
     description: The experiment's file.
@@ -50,6 +52,13 @@ options:
   hosts:
     description: What M(strata_host) answered, by host. Without it the plan is made on paper.
     type: dict
+  offers:
+    description: What providers offer, by host, C(what) it will be there, and of what M(strata_host) answers C(cpu_ids) and C(memory_total).
+    type: dict
+    default: {}
+  instances:
+    description: What tells each host that a provider has made from another one of its name.
+    type: dict
     default: {}
 attributes:
   check_mode:
@@ -88,6 +97,18 @@ stages:
   returned: success
   type: list
   elements: str
+testbed:
+  description: Names the testbed of the inventory; what a provider makes for it can bear that name.
+  returned: success
+  type: str
+providers:
+  description: The hosts of the testbed that each provider makes, in the inventory's order.
+  returned: success
+  type: dict
+offers:
+  description: O(offers), with the C(provider) of each host that has one.
+  returned: success
+  type: dict
 break_leases:
   description: Hosts whose lease is of a dead process on this controller.
   returned: success

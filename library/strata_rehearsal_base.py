@@ -77,8 +77,8 @@ from typing import Any
 import docker
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import failing
-from ansible.module_utils.strata.rehearsal.base import Base
-from ansible.module_utils.strata.rehearsal.lab import IMAGE
+from ansible.module_utils.strata.providers.rehearsal.base import Base
+from ansible.module_utils.strata.providers.rehearsal.lab import IMAGE
 
 
 def main() -> None:

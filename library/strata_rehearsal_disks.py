@@ -8,7 +8,6 @@ module: strata_rehearsal_disks
 short_description: Make the disks of a rehearsal lab's nodes
 description:
   - Gives each node a disk of its own, a sparse file with a file system in it, and mounts it.
-  - Removes the disks of nodes that are not named.
   - Refuses a folder that is not in Strata's cache.
 options:
   folder:
@@ -29,6 +28,10 @@ options:
     type: list
     elements: str
     default: []
+  purge:
+    description: Whether the disks of nodes that are not named are removed.
+    type: bool
+    default: true
 attributes:
   check_mode:
     description: Says what would change.
@@ -61,7 +64,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host import owned
-from ansible.module_utils.strata.rehearsal.disks import Disk
+from ansible.module_utils.strata.providers.rehearsal.disks import Disk
 
 
 def main() -> None:
@@ -71,6 +74,7 @@ def main() -> None:
             "nodes": {"type": "list", "elements": "str", "default": []},
             "size": {"type": "int", "default": 0},
             "parts": {"type": "list", "elements": "str", "default": []},
+            "purge": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
@@ -83,7 +87,7 @@ def change(module: AnsibleModule) -> None:
     given = module.params
     folder = Path(given["folder"])
     owned.check_below(folder)
-    there = {path.stem for path in folder.glob("*.img")}
+    there = {path.stem for path in folder.glob("*.img")} if given["purge"] else set()
     disks = {
         name: Disk(folder / f"{name}.img", folder / name, given["size"])
         for name in sorted({*there, *given["nodes"]})

@@ -15,9 +15,17 @@ options:
     type: str
     required: true
   nodes:
-    description: How many nodes.
+    description: How many nodes, where O(hosts) does not name them.
     type: int
     default: 3
+  hosts:
+    description: The address of each node by its name.
+    type: dict
+    default: {}
+  testbed:
+    description: The testbed whose hosts the nodes are. A lab that is there and of another one is refused.
+    type: str
+    default: ""
   subnet:
     description: The lab's network.
     type: str
@@ -51,11 +59,10 @@ options:
     type: path
     required: true
   inventory:
-    description: Folder that gets nodes.yml.
+    description: Folder that gets nodes.yml, where one is written.
     type: path
-    required: true
   machine:
-    description: Whether to check that this machine can have it.
+    description: Whether to check that this machine can have it, and has no other of its name.
     type: bool
     default: true
 attributes:
@@ -95,11 +102,13 @@ capabilities_missing:
 """
 
 from pathlib import Path
+from typing import Any
 
+import docker
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host.owned import Folder
-from ansible.module_utils.strata.rehearsal import lab as rehearsal
+from ansible.module_utils.strata.providers.rehearsal import lab as rehearsal
 
 
 def main() -> None:
@@ -107,6 +116,8 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "nodes": {"type": "int", "default": 3},
+            "hosts": {"type": "dict", "default": {}},
+            "testbed": {"type": "str", "default": ""},
             "subnet": {"type": "str", "required": True},
             "rate": {"type": "str", "default": "1gbit"},
             "delay": {"type": "str", "default": "none"},
@@ -115,23 +126,38 @@ def main() -> None:
             "disk": {"type": "str", "required": True},
             "cpus": {"type": "float", "default": 0},
             "cache": {"type": "path", "required": True},
-            "inventory": {"type": "path", "required": True},
+            "inventory": {"type": "path"},
             "machine": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
+    given = module.params
     with failing(module):
-        lab = rehearsal.lab(module.params)
-        Folder(Path(module.params["cache"]), "cache").is_ours()
-        rehearsal.check_inventory(Path(module.params["inventory"]), lab.name)
-        if module.params["machine"]:
+        lab = rehearsal.lab(given)
+        Folder(Path(given["cache"]), "cache").is_ours()
+        if given["inventory"]:
+            rehearsal.check_inventory(Path(given["inventory"]), lab.name)
+        if given["machine"]:
             rehearsal.check_machine(lab)
+        # Without a testbed it is called by its name, and taken away by it whosever it is.
+        if given["machine"] or given["testbed"]:
+            rehearsal.check_testbed(containers(lab.name), lab.name, given["testbed"])
     module.exit_json(
         changed=False,
         lab=lab.document(),
         claim=rehearsal.claim(lab.name),
         capabilities_missing=rehearsal.capabilities_missing(),
     )
+
+
+def containers(name: str) -> list[Any]:
+    """The nodes of the lab that are there; none without an engine."""
+    try:
+        client = docker.from_env()
+    except docker.errors.DockerException:
+        return []
+    mine = f"{rehearsal.LABEL}={name}"
+    return list(client.containers.list(all=True, filters={"label": mine}, ignore_removed=True))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ module: strata_rehearsal_leftovers
 short_description: Look for what is left of a rehearsal lab, and remove it
 description:
   - Looks for containers, networks, volumes, interfaces, firewall rules, control groups, processes,
-    mounts and files that bear the lab's name.
+    mounts and files that bear the lab's name; and in the engine for what bears that of the testbed.
   - With O(state=removed) it removes the files, the control groups and the connections that SSH keeps
     open. What the engine has is the engine's to remove, before.
   - With O(state=absent) it fails when anything is there.
@@ -34,9 +34,12 @@ options:
     type: path
     required: true
   inventory:
-    description: The file with its nodes.
+    description: The file with its nodes, where one was written.
     type: path
-    required: true
+  testbed:
+    description: The testbed whose hosts the nodes are.
+    type: str
+    default: ""
   state:
     description: Whether to look, to remove, or to insist that nothing is there.
     type: str
@@ -81,10 +84,10 @@ from typing import Any
 import docker
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import failing
-from ansible.module_utils.strata.rehearsal.leftovers import Trace
+from ansible.module_utils.strata.providers.rehearsal.leftovers import Trace
 
 NAMES = ("name", "bridge", "network")
-PATHS = ("folder", "control", "inventory")
+PATHS = ("folder", "control")
 
 
 def main() -> None:
@@ -92,6 +95,8 @@ def main() -> None:
         argument_spec={
             **{name: {"type": "str", "required": True} for name in NAMES},
             **{name: {"type": "path", "required": True} for name in PATHS},
+            "inventory": {"type": "path"},
+            "testbed": {"type": "str", "default": ""},
             "state": {
                 "type": "str",
                 "choices": ["looked", "removed", "absent"],
@@ -102,7 +107,10 @@ def main() -> None:
     )
     given = module.params
     trace = Trace(
-        **{name: given[name] for name in NAMES}, **{name: Path(given[name]) for name in PATHS}
+        **{name: given[name] for name in NAMES},
+        **{name: Path(given[name]) for name in PATHS},
+        inventory=Path(given["inventory"]) if given["inventory"] else None,
+        testbed=given["testbed"],
     )
     try:
         engine = docker.from_env()

@@ -74,8 +74,8 @@ from dataclasses import asdict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import Refused, failing
-from ansible.module_utils.strata.rehearsal import links
-from ansible.module_utils.strata.rehearsal.lab import Shape
+from ansible.module_utils.strata.providers.rehearsal import links
+from ansible.module_utils.strata.providers.rehearsal.lab import Shape
 
 NODE = {
     "name": {"type": "str", "required": True},

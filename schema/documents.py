@@ -177,6 +177,7 @@ class Record(Versioned):
 
 class HostEntry(Document):
     substrate: str
+    instance: str = ""  # of a host that a provider made, when the run was opened
 
 
 class Version(Document):

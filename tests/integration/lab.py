@@ -18,7 +18,7 @@ from tests.conftest import EXPERIMENTS, REPO, environment
 
 NAME = "tests"
 SUBNET = "10.201.9.0/24"
-PATIENCE_S = 240.0
+PATIENCE_S = 900.0
 
 # What a node has of Strata's at rest, a line each; nothing of it may be there after a run. Of the
 # packet filter's rules, those of a trial's own bridge and of its published ports.

@@ -24,7 +24,7 @@ MAY = {
     "image": {"shared", "host"},
     "runtimes": {"shared", "host", "image"},
     "trial": {"shared", "host", "image", "runtimes"},
-    "rehearsal": {"shared", "host"},
+    "providers": {"shared", "host"},
     "workloads": set[str](),
     "schema": {"shared", "host", "runtimes"},
     "analysis": {"schema"},

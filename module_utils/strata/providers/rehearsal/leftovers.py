@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..host import owned
+from ...host import owned
 from .disks import devices
-from .lab import CGROUP, CONTROL, LABEL, is_of
+from .lab import CGROUP, CONTROL, LABEL, TESTBED, is_of
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 # After the last process of a group is gone, the kernel needs a moment.
@@ -23,14 +23,15 @@ BUSY_S = 5.0
 
 @dataclass(frozen=True)
 class Trace:
-    """The names to look for: of the lab, its bridge, its network and its files."""
+    """The names to look for: of the lab, its bridge, its network, its files and its testbed."""
 
     name: str
     bridge: str
     network: str
     folder: Path
     control: Path
-    inventory: Path  # the file nodes.yml
+    inventory: Path | None  # the file nodes.yml, where one was written
+    testbed: str = ""  # whose hosts the nodes are
 
     def found(self, client: Any) -> dict[str, list[str]]:
         """All that is there, by kind. `client` is a `docker.DockerClient`, or None without one."""
@@ -48,12 +49,14 @@ class Trace:
     def _of_docker(self, client: Any) -> dict[str, list[str]]:
         if client is None:
             return {}
-        mine = {"label": f"{LABEL}={self.name}"}
-        return {
-            "containers": [found.name for found in client.containers.list(all=True, filters=mine)],
-            "networks": [found.name for found in client.networks.list(filters=mine)],
-            "volumes": [found.name for found in client.volumes.list(filters=mine)],
-        }
+        labels = [f"{LABEL}={self.name}"]
+        labels += [f"{TESTBED}={self.testbed}"] if self.testbed else []
+        found: dict[str, set[str]] = {"containers": set(), "networks": set(), "volumes": set()}
+        for mine in ({"label": label} for label in labels):
+            found["containers"] |= {c.name for c in client.containers.list(all=True, filters=mine)}
+            found["networks"] |= {network.name for network in client.networks.list(filters=mine)}
+            found["volumes"] |= {volume.name for volume in client.volumes.list(filters=mine)}
+        return {kind: sorted(names) for kind, names in found.items()}
 
     def _interfaces(self) -> list[str]:
         """The bridge, and every link of a node that hangs on it."""
@@ -95,7 +98,7 @@ class Trace:
 
     def _files(self) -> list[Path]:
         """Its folders, and nodes.yml where that is the lab's."""
-        nodes = [self.inventory] if is_of(self.inventory, self.name) else []
+        nodes = [self.inventory] if self.inventory and is_of(self.inventory, self.name) else []
         return [path for path in (self.folder, self.control, *nodes) if os.path.lexists(path)]
 
     def remove(self) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from strata.errors import Refused
 from strata.host.owned import Folder
-from strata.rehearsal import base, links
-from strata.rehearsal import lab as rehearsal
-from strata.rehearsal.lab import Shape
-from strata.rehearsal.leftovers import Trace
+from strata.providers.rehearsal import base, links
+from strata.providers.rehearsal import lab as rehearsal
+from strata.providers.rehearsal.lab import Shape
+from strata.providers.rehearsal.leftovers import Trace
 
 GIVEN = {
-    **{"name": "strata", "nodes": 3, "subnet": "10.201.7.0/24", "cache": "/cache"},
+    **{"name": "strata", "nodes": 3, "hosts": {}, "subnet": "10.201.7.0/24", "cache": "/cache"},
     **{"rate": "1gbit", "delay": "none", "loss": "none", "memory": "6G", "disk": "20G", "cpus": 0},
 }
 # iproute2 6.1: `tc -j qdisc show dev eth0` after `tbf rate 1gbit burst 125000 latency 10ms`.
@@ -42,6 +43,42 @@ def test_names_fit_what_the_kernel_allows() -> None:
     lab = rehearsal.lab({**GIVEN, "name": "a123456789"})
     assert len(lab.bridge) < 16, "an interface's name"
     assert len(f"{lab.control}/0123456789.0123456789abcdef") < 108, "a socket's path"
+
+
+def test_the_hosts_of_a_testbed_are_where_the_inventory_says() -> None:
+    hosts = {"b-2": "10.201.7.40", "a": "10.201.7.11"}
+    lab = rehearsal.lab({**GIVEN, "nodes": 1, "hosts": hosts})
+    assert {node.name: node.address for node in lab.nodes} == hosts
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        ({"node_1": "10.201.7.11"}, "letters, digits and -"),
+        ({"n" * 31: "10.201.7.11"}, "up to 30"),
+        ({"a": ""}, "strata_address: 10.201.7.254"),
+        ({"a": "10.201.8.11"}, "in the lab's subnet"),
+        ({"a": "10.201.7.1"}, "in the lab's subnet"),
+        ({"a": "10.201.7.255"}, "in the lab's subnet"),
+        ({"a": "10.201.7.11", "b": "10.201.7.11"}, "an address of its own"),
+    ],
+)
+def test_hosts_that_a_lab_cannot_have_are_refused(hosts: dict[str, str], words: str) -> None:
+    with pytest.raises(Refused) as refused:
+        rehearsal.lab({**GIVEN, "hosts": hosts})
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(("there", "asked"), [("lab-1", "lab-2"), ("", "lab-1"), ("lab-1", "")])
+def test_a_lab_of_another_testbed_is_let_be(there: str, asked: str) -> None:
+    labels = {rehearsal.TESTBED: there} if there else {}
+    nodes = [SimpleNamespace(name="rehearsal-x-node1", labels=labels)]
+    rehearsal.check_testbed(nodes, "x", there)
+    rehearsal.check_testbed([], "x", asked)
+    with pytest.raises(Refused, match="hosts of one testbed") as refused:
+        rehearsal.check_testbed(nodes, "x", asked)
+    assert (f"of the testbed {there}" if there else "of none") in str(refused.value)
+    assert "-e rehearsal_lab=x -e state=absent" in str(refused.value)
 
 
 def trace(cache: Path, inventory: Path) -> Trace:

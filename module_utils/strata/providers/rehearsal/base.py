@@ -15,8 +15,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from ..host import debian, making
-from ..identity import digest, short
+from ...host import debian, making
+from ...identity import digest, short
 from .lab import IMAGE
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import Refused
-from ..host import counters
+from ...errors import Refused
+from ...host import counters
 from .lab import Shape
 
 # A burst of a millisecond is small beside any message and large beside a packet; ten milliseconds

@@ -14,7 +14,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import Refused
+from ...errors import Refused
 
 # linux/fs/ext4/ext4.h: _IOR('X', 125, __u32), and one of its flags.
 EXT4_IOC_SHUTDOWN = 0x8004587D

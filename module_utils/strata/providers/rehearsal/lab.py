@@ -12,19 +12,21 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import units
-from ..errors import Refused
+from ... import units
+from ...errors import Refused
 
 LABEL = "strata.rehearsal"
+TESTBED = "strata.testbed"  # the label with the testbed whose hosts the nodes are, if any
 IMAGE = "strata/rehearsal"
 CGROUP = "strata-rehearsal"
 # Sockets of SSH connections that are kept open; a path of theirs must stay below 108 bytes.
 CONTROL = Path("/run/strata-rehearsal")
+NODE_NAME = r"[a-z0-9][a-z0-9-]{0,29}"
 FIRST_ADDRESS = 11
 MOST_NODES = 50
 DISKS = "disks"
@@ -133,10 +135,11 @@ def lab(given: Mapping[str, Any]) -> Lab:
     """The lab that was asked for. Raises Refused."""
     name, subnet = _name(given["name"]), _subnet(given["subnet"])
     folder = Path(given["cache"]) / "rehearsal" / name
-    numbers = range(1, _count(given["nodes"], subnet) + 1)
+    hosts = given["hosts"] or _numbered(given["nodes"], subnet)
+    _check_addresses(hosts, subnet)
     return Lab(
         name=name,
-        nodes=[_node(name, number, subnet, folder) for number in numbers],
+        nodes=[_node(name, node, address, folder) for node, address in hosts.items()],
         network=f"rehearsal-{name}",
         bridge=f"rh-{name}",
         subnet=str(subnet),
@@ -176,13 +179,62 @@ def check_inventory(folder: Path, name: str) -> None:
         )
 
 
-def _node(lab_name: str, number: int, subnet: ipaddress.IPv4Network, folder: Path) -> Node:
-    name = f"node{number}"
+def check_testbed(containers: Iterable[Any], name: str, testbed: str) -> None:
+    """Raises Refused where the lab that is there is of another testbed; '' is of none.
+
+    `containers` are those of the lab, as `docker.DockerClient.containers.list` gives them.
+    """
+    for found in containers:
+        other = found.labels.get(TESTBED, "")
+        if other != testbed:
+            raise Refused(
+                "the nodes of a rehearsal lab are hosts of one testbed",
+                example="rehearsal_lab=other",
+                given=f"{found.name}, which is {f'of the testbed {other}' if other else 'of none'}",
+                then="choose another name and subnet, or take that lab away: "
+                f"playbooks/rehearse.yml -e rehearsal_lab={name} -e state=absent",
+            )
+
+
+def _numbered(count: int, subnet: ipaddress.IPv4Network) -> dict[str, str]:
+    """The address of each node by its name, of a lab that is made of so many."""
+    numbers = range(1, _count(count, subnet) + 1)
+    return {f"node{number}": str(subnet[FIRST_ADDRESS - 1 + number]) for number in numbers}
+
+
+def _check_addresses(hosts: Mapping[str, str], subnet: ipaddress.IPv4Network) -> None:
+    """Raises Refused unless each node has a name, and an address of its own in the subnet."""
+    for name, address in hosts.items():
+        if not re.fullmatch(NODE_NAME, name):
+            raise Refused(
+                "the name of a rehearsal lab's node is up to 30 letters, digits and -, lower case",
+                example="node1",
+                given=repr(name[:200]),
+            )
+        if not _fits(address, subnet) or list(hosts.values()).count(address) > 1:
+            raise Refused(
+                "each node of a rehearsal lab has an address of its own in the lab's subnet",
+                example=f"{name}: {{strata_address: {subnet[-2]}}}",
+                given=f"{name}: {{strata_address: {address}}}, rehearsal_subnet: {subnet}",
+            )
+
+
+def _fits(text: str, subnet: ipaddress.IPv4Network) -> bool:
+    """Whether a node can have the address: of the subnet, and not the gateway's."""
+    try:
+        address = ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    taken = (subnet.network_address, subnet[1], subnet.broadcast_address)
+    return address in subnet and address not in taken
+
+
+def _node(lab_name: str, name: str, address: str, folder: Path) -> Node:
     container = f"rehearsal-{lab_name}-{name}"
     return Node(
         name=name,
         container=container,
-        address=str(subnet[FIRST_ADDRESS - 1 + number]),
+        address=address,
         folder=str(folder / name),
         cgroup=f"/{CGROUP}/{lab_name}/{name}",
         volumes={path: str(folder / DISKS / name / part) for part, path in PARTS.items()},
