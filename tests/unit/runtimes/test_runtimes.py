@@ -208,7 +208,7 @@ class Engine:
         self.attrs = {"State": {"Pid": 0, "OOMKilled": oom}}
 
     def get(self, reference: str) -> None:
-        if reference != "strata/workload:d":
+        if reference != "strata/workload:tools-d":
             raise ImageNotFound(reference)
 
     def create(self, **arguments: Any) -> Engine:
