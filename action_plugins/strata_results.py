@@ -251,8 +251,8 @@ def _check_same_bits(run: results.Run, given: dict[str, Any]) -> None:
 
 def _images(given: dict[str, Any]) -> list[dict[str, str]]:
     """The image of each family that trials of the plan run from, for run.json."""
-    of_trials = [image for image in given["images"] if image["family"] in given["plan"]["families"]]
-    return [{key: image[key] for key in IMAGE} for image in of_trials]
+    of_family = {image["family"]: image for image in given["images"]}
+    return [{key: of_family[name][key] for key in IMAGE} for name in given["plan"]["families"]]
 
 
 def _version() -> dict[str, str]:
