@@ -85,12 +85,13 @@ def test_an_archive_of_another_image_is_refused(root: Path, tmp_path: Path) -> N
 def test_what_a_killed_unpacking_left_is_no_obstacle(root: Path, tmp_path: Path) -> None:
     digest = image.pack(root, tmp_path / "x.tar")
     rootfs = image.Rootfs(tmp_path / "images", "tools", digest)
-    for left in (f".{digest[:12]}.part", digest[:12]):
+    name = image.name("tools", digest)
+    for left in (f".{name}.part", name):
         (tmp_path / "images" / left / "rootfs").mkdir(parents=True)
     assert not rootfs.holds()
     rootfs.load(tmp_path / "x.tar")
     assert rootfs.holds()
-    assert [path.name for path in (tmp_path / "images").iterdir()] == [digest[:12]]
+    assert [path.name for path in (tmp_path / "images").iterdir()] == [name]
 
 
 def test_of_two_that_unpack_at_once_both_hold_it(root: Path, tmp_path: Path) -> None:
