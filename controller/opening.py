@@ -95,8 +95,8 @@ def _check_same_bits(run: Run, images: list[dict[str, str]], dataset: dict[str, 
 
 def _images(plan: dict[str, Any], images: list[dict[str, Any]]) -> list[dict[str, str]]:
     """The image of each family that trials of the plan run from, for run.json."""
-    of_trials = [image for image in images if image["family"] in plan["families"]]
-    return [{key: image[key] for key in IMAGE} for image in of_trials]
+    of_family = {image["family"]: image for image in images}
+    return [{key: of_family[name][key] for key in IMAGE} for name in plan["families"]]
 
 
 def _document(

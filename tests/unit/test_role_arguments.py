@@ -1,4 +1,7 @@
-"""Each role says what it takes: its defaults and its argument specification say the same."""
+"""Each role says what it takes: its defaults and its argument specification say the same.
+
+What a play must give is required, and has no default.
+"""
 
 from __future__ import annotations
 

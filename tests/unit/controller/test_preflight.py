@@ -102,16 +102,15 @@ def test_a_dataset_is_given_or_generated(tmp_path: Path) -> None:
     (data / "a").mkdir(parents=True)
     (data / "a" / "1.jpg").touch()
     given = preflight.dataset_of(experiment(None), str(data), tmp_path)
-    assert given == {
-        **{"name": "my-data", "path": str(data), "generate": None, "key": "my-data"},
-        "family": None,
-    }
+    names = {"name": "my-data", "key": "my-data", "family": None}
+    assert given == {**names, "path": str(data), "generate": None}
     made = preflight.dataset_of(
         experiment({"name": "made", "generate": {"images": 16}}), "", tmp_path
     )
     assert made is not None
     options = made["generate"]["options"]
     assert (made["path"], options["images"], options["quality"]) == (None, 16, 92)
+    assert made["family"] == "tensorflow", "by whose image it is made"
     more = preflight.dataset_of(
         experiment({"name": "made", "generate": {"images": 32}}), "", tmp_path
     )

@@ -85,7 +85,7 @@ def test_an_archive_of_another_image_is_refused(root: Path, tmp_path: Path) -> N
 def test_what_a_killed_unpacking_left_is_no_obstacle(root: Path, tmp_path: Path) -> None:
     digest = image.pack(root, tmp_path / "x.tar")
     rootfs = image.Rootfs(tmp_path / "images", "tools", digest)
-    name = f"tools-{digest[:12]}"
+    name = image.name("tools", digest)
     for left in (f".{name}.part", name):
         (tmp_path / "images" / left / "rootfs").mkdir(parents=True)
     assert not rootfs.holds()
