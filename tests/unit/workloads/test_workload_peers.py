@@ -16,12 +16,15 @@ from workloads._peers import Peers
 KEY = "5e" * 16
 SERVER = {"role": "server", "index": 0, "host": "10.0.0.2", "ports": {"control": 29400}}
 CLIENT = {"role": "client", "index": 0, "host": "10.0.0.1", "ports": {}}
-TOLD: dict[str, Any] = {"role": "client", "index": 0, "members": [CLIENT, SERVER], "key": KEY}
+TOLD: dict[str, Any] = {
+    **{"role": "client", "index": 0, "members": [CLIENT, SERVER], "key": KEY},
+    **{"find_s": 90.0, "silent_s": 20.0},
+}
 
 
 def test_a_member_knows_itself_and_the_others() -> None:
     found = Peers.parse(TOLD)
-    assert found.me.role == "client" and found.find_s > 0
+    assert found.me.role == "client" and found.find_s == 90
     assert found.of("server")[0].address("control") == ("10.0.0.2", 29400)
     assert KEY not in repr(found) and bytes.fromhex(KEY).decode() not in repr(found)
 
