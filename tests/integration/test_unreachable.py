@@ -13,7 +13,7 @@ from strata.host import lease
 
 from .lab import Lab, container
 
-pytestmark = [pytest.mark.root, pytest.mark.docker]
+pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.lab]
 GROUPS = ("testbed", "bare_metal", "native", "docker")
 # What each says of itself, in the words of SSH.
 CAUSES = {
