@@ -47,7 +47,7 @@ def test_the_controller_is_killed_at_every_stage(lab: Lab, results: Path) -> Non
         if stage == "provision":
             running.until_said("PLAY [Make the hosts exist]")
         elif stage == "deploy":
-            running.until_said("TASK [Hold the same image everywhere]")
+            running.until_said("TASK [Hold the same images everywhere]")
         elif stage == "trial":
             running.until_trial(count=1)
         else:

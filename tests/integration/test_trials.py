@@ -288,8 +288,8 @@ def committed(image: dict[str, str]) -> Iterator[str]:
     """The digest of an image of Docker's with the workload of the tests in it."""
     digest = secrets.token_hex(32)
     with contextlib.closing(docker.from_env()) as engine:
-        base = engine.containers.create(reference(image["digest"]), ["none"])
-        name, tag = reference(digest).split(":")
+        base = engine.containers.create(reference("tools", image["digest"]), ["none"])
+        name, tag = reference("tools", digest).split(":")
         try:
             packed = io.BytesIO()
             with tarfile.open(fileobj=packed, mode="w") as archive:
@@ -299,7 +299,7 @@ def committed(image: dict[str, str]) -> Iterator[str]:
             yield digest
         finally:
             base.remove()
-            engine.images.remove(reference(digest))
+            engine.images.remove(reference("tools", digest))
 
 
 @pytest.fixture
@@ -325,8 +325,8 @@ def test_a_client_and_a_server_of_one_trial_meet_and_write_to_scratch(
 ) -> None:
     pairs.register(monkeypatch)
     slot, where = pairs.slot(tmp_path, runtime, network), {"localhost": "127.0.0.1"}
-    key = secrets.token_hex(32)
-    asked = replace(order(runtime), slot=slot, image=with_pair, addresses=where, key=key)
+    images, key = {"tools": with_pair}, secrets.token_hex(32)
+    asked = replace(order(runtime), slot=slot, images=images, addresses=where, key=key)
     pairs.check(trial.run(asked, present), slot)
 
 
