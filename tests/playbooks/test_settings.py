@@ -196,7 +196,7 @@ def two(toy: Toy, tmp_path: Path) -> tuple[str, ...]:
         **json.loads(toy.python(PLAN, str(EXPERIMENTS / "settings.yml"))),
         **{"run": "settings-1", "digest": "p", "experiment_digest": "e", "time_limit": 60},
         **{"hosts": {name: {"substrate": "bare_metal"} for name in "ab"}, "left_out": []},
-        **{"addresses": dict.fromkeys("ab", "127.0.0.1"), "confounds": []},
+        **{"addresses": dict.fromkeys("ab", "127.0.0.1"), "confounds": [], "families": ["tools"]},
     }
     ssh = tmp_path / "ssh"
     ssh.write_text(SSH.format(faults=toy.faults))
@@ -204,7 +204,8 @@ def two(toy: Toy, tmp_path: Path) -> tuple[str, ...]:
     here = {"ansible_python_interpreter": sys.executable}
     variables = {
         "strata_planned": {"plan": planned, "controller": {"host": "h", "pid": 1}},
-        "workload_image_built": {"image": {"kind": "venv", "digest": "d"}},
+        "workload_image_built": {"images": [{"family": "tools", "kind": "venv", "digest": "d"}]},
+        "workload_image_held": {"images": {}},
     }
     hosts = {
         "a": {"ansible_connection": "local"},
