@@ -165,8 +165,11 @@ def test_the_disk_of_a_node_is_full(lab: Lab, results: Path) -> None:
 def test_the_engine_is_restarted(lab: Lab, results: Path) -> None:
     running = lab.begin("faults", results, AGAIN)
     slot = running.until_trial(runtime="docker")
+    host = slot["hosts"][0]
+    under_way = "docker ps --quiet --filter label=strata.trial"
+    running.until(lambda: lab.shell(host, under_way, check=False), "a container")
     # An orderly restart waits for containers; this one does not, and systemd starts it again.
-    lab.shell(slot["hosts"][0], "systemctl kill --kill-who=main --signal=KILL docker")
+    lab.shell(host, "systemctl kill --kill-who=main --signal=KILL docker")
     assert running.end() == 0
     causes = only(results)
     assert causes.pop(slot["trials"][0]["trial"]) == "runtime_lost"

@@ -56,15 +56,18 @@ def test_site_imports_the_stages_in_order_and_nothing_else() -> None:
 
 
 def test_nothing_but_checks_comes_before_the_lease() -> None:
+    """And the making of hosts that are not there yet, which nobody can hold."""
     done = ansible("site.yml", *LOCAL, "--list-tasks")
     tasks = [line.split("TAGS")[0].strip() for line in done.stdout.splitlines() if "TAGS" in line]
     lease = next(i for i, task in enumerate(tasks) if task.startswith("lease : Hold the host"))
     before = [task for task in tasks[:lease] if "Validating" not in task and "play #" not in task]
     assert before == [
         "Refuse settings that nobody reads",
-        "Make the plan on paper",
-        "Ask the host what it is and has",
         "Make the plan",
+        "Ask the host what it is and has",
+        "Ask its provider what can be had",
+        "Make the plan",
+        "Make those that have a provider, and look at them",
     ]
 
 
