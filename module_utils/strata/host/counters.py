@@ -111,9 +111,17 @@ def memory_used(text: str) -> int:
 
 def pressure(text: str) -> float:
     """Share of the last ten seconds (0..1) in which some task waited, of a /proc/pressure file."""
+    return float(_some(text)["avg10"]) / 100
+
+
+def waited(text: str) -> float:
+    """Seconds since the boot in which some task waited, of a /proc/pressure file."""
+    return int(_some(text)["total"]) / 1e6
+
+
+def _some(text: str) -> dict[str, str]:
     some = next(line for line in text.splitlines() if line.startswith("some"))
-    values = dict(part.split("=") for part in some.split()[1:])
-    return float(values["avg10"]) / 100
+    return dict(part.split("=") for part in some.split()[1:])
 
 
 def frequency(texts: list[str]) -> float | None:

@@ -209,6 +209,20 @@ def test_a_link_is_not_blamed_for_what_a_hypervisor_took(
         links.check([reading])
 
 
+@pytest.mark.parametrize(
+    ("measured", "waited", "passes"), [(700, 0.5, True), (700, 0.4, False), (300, 1.0, False)]
+)
+def test_a_link_is_not_blamed_for_a_busy_machine(
+    measured: float, waited: float, passes: bool
+) -> None:
+    reading = links.Reading(
+        *("a", "b", "TCP carries", measured, 1000, "Mbit/s"), good=False, waited=waited
+    )
+    assert ("while programs waited for a CPU in 50% of the time" in reading.line()) is passes
+    with contextlib.nullcontext() if passes else pytest.raises(Refused):
+        links.check([reading])
+
+
 def test_the_nodes_read_from_the_suites_own_mirrors_only() -> None:
     targets = """http://mirror/debian/ bookworm main
 http://mirror/debian/ bookworm contrib
