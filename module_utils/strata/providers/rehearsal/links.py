@@ -233,7 +233,7 @@ def _stolen() -> float:
 
 
 def _waited() -> float:
-    """Seconds so far in which some task of this machine waited for a CPU; 0 where it is not told."""
+    """Seconds so far in which some task waited for a CPU here; 0 where the kernel does not say."""
     try:
         return counters.waited(Path("/proc/pressure/cpu").read_text())
     except OSError:
