@@ -46,7 +46,9 @@ def test_swap_memory_pressure_frequency() -> None:
     assert (
         counters.memory_used("MemTotal: 100 kB\nMemFree: 5 kB\nMemAvailable: 60 kB\n") == 40 * 1024
     )
-    text = "some avg10=12.50 avg60=1.00 avg300=0.10 total=1500000\nfull avg10=0.00 avg60=0 total=0\n"
+    text = (
+        "some avg10=12.50 avg60=1.00 avg300=0.10 total=1500000\nfull avg10=0.00 avg60=0 total=0\n"
+    )
     assert counters.pressure(text) == 0.125 and counters.waited(text) == 1.5
     assert counters.frequency(["2000000\n", "3000000\n"]) == 2.5e9
     assert counters.frequency([]) is None
