@@ -110,7 +110,8 @@ def test_hosts_are_made_and_found_again_and_taken_away(testbed: Lab, tmp_path: P
     image = docker("inspect", "-f{{.Config.Image}}", container("node1"))
     stray = docker("create", f"--label=strata.testbed={book.testbed}", "--name=stray", image)
     try:
-        assert "stray" in on(testbed, "teardown", "--limit=testbed", check=False)
+        said = on(testbed, "teardown", "--limit=testbed", check=False)
+        assert "stray" in said, said[-3000:]
         assert nodes() == [] and book.hosts()
     finally:
         docker("rm", stray)
