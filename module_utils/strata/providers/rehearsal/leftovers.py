@@ -17,8 +17,8 @@ from .disks import devices
 from .lab import CGROUP, CONTROL, LABEL, TESTBED, is_of
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
-# After the last process of a group is gone, the kernel needs a moment.
-BUSY_S = 5.0
+# After the last process of a group is gone, the kernel needs a moment; on a busy machine, seconds.
+BUSY_S = 60.0
 
 
 @dataclass(frozen=True)
