@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from workloads._options import BadInputError, nearest, refuse
-from workloads._place import PORTS, key_of, seconds_of
+from workloads._options import refuse
+from workloads._place import PORTS, check_keys, key_of, seconds_of
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,7 @@ class Peers:
     @classmethod
     def parse(cls, given: Any) -> Self:
         """From config.json; BadInputError, which never holds the key."""
-        if not isinstance(given, Mapping):
-            raise refuse("peers", "must be an object or null", '{"role": "client", ...}', given)
-        for name in given:
-            if name not in cls.KEYS:
-                raise BadInputError(
-                    f"peers: unknown key{nearest(name, cls.KEYS)}; "
-                    f"known: {', '.join(cls.KEYS)}; given: {name!r}"
-                )
+        check_keys("peers", given, cls.KEYS, '{"role": "client", ...}')
         if not isinstance(given.get("members"), list):
             raise refuse("members", "must be a list of peers", "[...]", given.get("members"))
         members = tuple(_peer(member) for member in given["members"])

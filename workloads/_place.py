@@ -1,6 +1,6 @@
 """Where a process stands among its peers: the key `cluster` of config.json, checked."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
@@ -71,14 +71,7 @@ class Place:
     @classmethod
     def parse(cls, given: Any) -> Self:
         """From config.json; BadInputError, which never holds the key."""
-        if not isinstance(given, Mapping):
-            raise refuse("cluster", "must be an object or null", '{"mode": "ring", ...}', given)
-        for name in given:
-            if name not in cls.KEYS:
-                raise BadInputError(
-                    f"cluster: unknown key{nearest(name, cls.KEYS)}; "
-                    f"known: {', '.join(cls.KEYS)}; given: {name!r}"
-                )
+        check_keys("cluster", given, cls.KEYS, '{"mode": "ring", ...}')
         if given.get("mode") not in MODES:
             raise refuse("mode", f"must be one of {', '.join(MODES)}", "ring", given.get("mode"))
         workers, servers = _members("worker", given), _members("server", given)
@@ -129,6 +122,18 @@ def _port(given: Any) -> int:
     if type(given) is not int or given not in PORTS:
         raise refuse("listen", "must be a port, 1 to 65535", 29400, given)
     return given
+
+
+def check_keys(what: str, given: Any, known: Collection[str], example: str) -> None:
+    """BadInputError unless it is an object, with no keys but these."""
+    if not isinstance(given, Mapping):
+        raise refuse(what, "must be an object or null", example, given)
+    for name in given:
+        if name not in known:
+            raise BadInputError(
+                f"{what}: unknown key{nearest(name, known)}; "
+                f"known: {', '.join(known)}; given: {name!r}"
+            )
 
 
 def key_of(given: Any) -> bytes:
