@@ -43,8 +43,6 @@ def _hosts(run: Run, setting: str) -> list[str]:
 
 
 def _needs(slot: dict[str, Any], setting: str) -> bool:
-    """Whether a slot has a trial on a network of the setting. A baseline beside it has none."""
-    if slot["setting"] != setting:
-        return False
+    """Whether a slot has a trial on a network of the setting. A baseline in its block has none."""
     names = {str(trial["levels"]["network"]) for trial in slot["trials"]}
     return any(networks.get(name).setting == setting for name in names)

@@ -279,6 +279,25 @@ def test_a_run_is_only_ever_opened_collected_and_reported_for_its_own_plan(tmp_p
             state(folder, asked("q"))
 
 
+@pytest.mark.parametrize(
+    ("other", "part"),
+    [
+        ({"images": [{**IMAGE, "digest": "new"}]}, "image of tools"),
+        ({"dataset": {"name": "d", "digest": "new", "key": "d"}}, "dataset"),
+    ],
+)
+def test_what_is_left_of_a_run_is_measured_with_the_same_bits_or_not_at_all(
+    tmp_path: Path, other: dict[str, Any], part: str
+) -> None:
+    given, folder = asked("p"), tmp_path / "x-1"
+    opened(folder, given)
+    before = results.Run(folder).journal()
+    with pytest.raises(Refused, match=f"was opened with another {part}; .* cannot be compared"):
+        opened(folder, {**given, **other})
+    assert results.Run(folder).journal() == before
+    assert opened(folder, given)["blocks"]
+
+
 def test_the_same_command_reports_what_is_measured_and_not_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
