@@ -21,10 +21,10 @@ import pytest
 import yaml
 from strata.host import lease, uses
 
-from tests.conftest import REPO, environment
+from tests import tree as trees
+from tests.conftest import REPO
 
 TOYS = REPO / "tests/data/toy"
-NOT_COPIED = (".git", ".venv", ".cache", ".ansible", "results", "__pycache__", "*.egg-info")
 # What the tree promises of whatever is added to it.
 WALLS = (
     "tests/unit/test_rooms.py",
@@ -107,21 +107,11 @@ class Tree:
     root: Path
     touched: dict[str, set[str]]
 
-    def environment(self) -> dict[str, str]:
-        """Ansible and Python take their code from here."""
-        code = f"{self.root}:{self.root / 'module_utils'}"
-        return {
-            **environment(),
-            "ANSIBLE_CONFIG": str(self.root / "ansible.cfg"),
-            "PYTHONPATH": code,
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-
     def run(self, *command: str) -> str:
         done = subprocess.run(
             command,
             cwd=self.root,
-            env=self.environment(),
+            env=trees.environment(self.root),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -140,7 +130,7 @@ def content(tree: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tree]:
     root = tmp_path_factory.mktemp("toy") / "strata"
-    shutil.copytree(REPO, root, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
+    trees.copy(root)
     touched, before = {}, content(root)
     for toy in TOY:
         toy.add(root)

@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import EXPERIMENTS, LOCAL, PATIENCE_S, REPO, environment
+from tests import tree as trees
+from tests.conftest import EXPERIMENTS, LOCAL, PATIENCE_S, REPO
 
 pytestmark = pytest.mark.root
 ROLE = REPO / "tests/data/roles/toy_bridge"
@@ -44,22 +45,19 @@ class Toy:
         return subprocess.Popen(
             ["ansible-playbook", *arguments, *given, f"-estrata_cache={REPO / '.cache'}"],
             cwd=self.tree,
-            env=self.environment(),
+            env=trees.environment(self.tree),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
 
-    def environment(self) -> dict[str, str]:
-        path = os.pathsep.join([str(self.tree), str(self.tree / "module_utils")])
-        own = {"ANSIBLE_CONFIG": str(self.tree / "ansible.cfg"), "PYTHONPATH": path}
-        return {**environment(), **own}
-
     def python(self, *arguments: str) -> str:
         """What a script says that imports the copy."""
         command = [sys.executable, "-c", *arguments]
-        return subprocess.check_output(command, cwd=self.tree, env=self.environment(), text=True)
+        return subprocess.check_output(
+            command, cwd=self.tree, env=trees.environment(self.tree), text=True
+        )
 
     def run(self, *arguments: str) -> tuple[int, str]:
         """The same, to its end: its exit status, and what it said."""
@@ -94,11 +92,7 @@ class Toy:
 def toy(tmp_path: Path) -> Iterator[Toy]:
     tree, faults = tmp_path / "tree", tmp_path / "faults"
     faults.mkdir()
-    listed = subprocess.run(["git", "ls-files"], cwd=REPO, capture_output=True, check=True)
-    for name in listed.stdout.decode().splitlines():
-        if (REPO / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(REPO / name, tree / name)
+    trees.copy(tree)
     shutil.copytree(ROLE, tree / "roles/toy_bridge")
     descriptors = tree / "module_utils/strata/networks.py"
     text = descriptors.read_text()
