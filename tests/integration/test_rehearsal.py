@@ -168,14 +168,14 @@ def test_what_is_left_is_named(lab: Lab) -> None:
     tree = Path("/sys/fs/cgroup/memory")
     group = (tree if tree.is_dir() else tree.parent) / "strata-rehearsal" / NAME / "stray"
     group.mkdir(parents=True)
-    with subprocess.Popen(["sleep", "99"]) as stray:
+    with subprocess.Popen(["sleep", "3600"]) as stray:
         try:
             (group / "cgroup.procs").write_text(str(stray.pid))
             done = lab.rehearse("-estate=absent", check=False)
             assert done.returncode != 0
             assert "something of the rehearsal lab is left" in done.stdout
             assert f"control groups: {group.parent}" in done.stdout
-            assert f"processes: {stray.pid} sleep 99" in done.stdout
+            assert f"processes: {stray.pid} sleep 3600" in done.stdout
         finally:
             stray.kill()
     assert "nothing of the lab is left" in lab.rehearse("-estate=absent").stdout
@@ -184,11 +184,12 @@ def test_what_is_left_is_named(lab: Lab) -> None:
 def test_a_disk_that_is_in_use_is_kept_and_named(lab: Lab) -> None:
     lab.rehearse("-erehearsal_nodes=1")
     disk = lab.folder / "disks/node1"
-    with subprocess.Popen(["sleep", "99"], cwd=disk) as user:
+    with subprocess.Popen(["sleep", "3600"], cwd=disk) as user:
         try:
             done = lab.rehearse("-estate=absent", check=False)
             assert done.returncode != 0
             assert f"umount {disk} failed" in done.stdout
+            assert f"used by: {user.pid} sleep" in done.stdout
             assert disk.is_mount()
         finally:
             user.kill()

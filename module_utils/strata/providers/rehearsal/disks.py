@@ -11,6 +11,7 @@ import json
 import os
 import struct
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from ...errors import Refused
 # linux/fs/ext4/ext4.h: _IOR('X', 125, __u32), and one of its flags.
 EXT4_IOC_SHUTDOWN = 0x8004587D
 NO_LOG_FLUSH = 2
+# The kernel lets go of a container's mounts after the container; on a busy machine, seconds.
+BUSY_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,26 @@ class Disk:
         """Unmount and remove it. Raises Refused while something uses it."""
         if self.folder.is_mount():
             self._shut_down()
-            run(["umount", str(self.folder)])
+            self._unmount()
         with contextlib.suppress(FileNotFoundError):
             self.folder.rmdir()
         self.image.unlink(missing_ok=True)
         self.image.with_suffix(".part").unlink(missing_ok=True)
+
+    def _unmount(self) -> None:
+        """Wait while it is busy with nothing that can be named. Raises Refused with who uses it."""
+        deadline = time.monotonic() + BUSY_S
+        while True:
+            try:
+                run(["umount", str(self.folder)])
+            except Refused as refused:
+                users = _users(self.folder)
+                if users or time.monotonic() > deadline:
+                    by = f"{refused.given}; used by: {', '.join(users) or 'no process'}"
+                    raise Refused(refused.rule, given=by) from refused
+                time.sleep(0.1)
+            else:
+                return
 
     def _shut_down(self) -> None:
         """Let the file system forget what it has not written yet: gigabytes, after a deploy."""
@@ -91,6 +109,23 @@ class Disk:
                 fcntl.ioctl(folder, EXT4_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
         finally:
             os.close(folder)
+
+
+def _users(folder: Path) -> list[str]:
+    """Processes that have a file or a folder of `folder` open, or are in it: `PID name`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            held = [process / "cwd", process / "root", *(process / "fd").iterdir()]
+            if any(_is_below(link, folder) for link in held):
+                found.append(f"{process.name} {(process / 'comm').read_text().strip()}")
+    return found
+
+
+def _is_below(link: Path, folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return link.readlink().is_relative_to(folder)
+    return False
 
 
 def devices(folder: Path) -> list[str]:

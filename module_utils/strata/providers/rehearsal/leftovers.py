@@ -119,18 +119,17 @@ class Trace:
             with contextlib.suppress(OSError):
                 empty.rmdir()
         owned.Folder(self.folder.parent.parent, "cache").let_go()
+        deadline = time.monotonic() + BUSY_S
         for group in self._groups():
-            _remove_group(group)
+            _remove_group(group, deadline)
             with contextlib.suppress(OSError):  # another lab has it as well
                 group.parent.rmdir()
-        deadline = time.monotonic() + BUSY_S
         while self._processes() and time.monotonic() < deadline:
             time.sleep(0.02)
 
 
-def _remove_group(folder: Path) -> None:
+def _remove_group(folder: Path, deadline: float) -> None:
     """Remove an empty tree of groups, the innermost first; what is busy stays, to be found."""
-    deadline = time.monotonic() + BUSY_S
     folders = [path for path in folder.rglob("*") if path.is_dir()]
     for inner in [*sorted(folders, reverse=True), folder]:
         while time.monotonic() < deadline:
