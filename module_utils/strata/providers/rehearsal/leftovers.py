@@ -130,11 +130,12 @@ class Trace:
 
 def _remove_group(folder: Path, deadline: float) -> None:
     """Remove an empty tree of groups, the innermost first; what is busy stays, to be found."""
-    folders = [path for path in folder.rglob("*") if path.is_dir()]
-    for inner in [*sorted(folders, reverse=True), folder]:
+    for inner in [path for path, _, _ in os.walk(folder, topdown=False)]:
         while time.monotonic() < deadline:
             try:
-                inner.rmdir()
+                Path(inner).rmdir()
+            except FileNotFoundError:  # what was in it has removed it
+                break
             except OSError:
                 time.sleep(0.02)
             else:
