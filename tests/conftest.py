@@ -44,6 +44,8 @@ def environment() -> dict[str, str]:
         "ANSIBLE_CONFIG": str(REPO / "ansible.cfg"),
         "ANSIBLE_NOCOLOR": "1",
         "LC_ALL": "C.UTF-8",
+        "PYTHONPATH": str(REPO / "tests/bytecode"),
+        "STRATA_BYTECODE": str(REPO / ".venv/bytecode"),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
 
