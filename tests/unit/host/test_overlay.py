@@ -24,6 +24,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
             {"dst": "10.0.0.0/24", "dev": "eth0"},
         ],
     }
+    monkeypatch.setattr(overlay.os, "geteuid", lambda: 0)
     monkeypatch.setattr(overlay, "_ask", lambda *given: said[" ".join(given[:2])])
     return said
 
@@ -69,3 +70,9 @@ def test_a_subnet_without_room_for_all_hosts_is_refused(told: Any, subnet: str) 
 def test_an_address_that_no_device_has_is_refused(told: Any) -> None:
     with pytest.raises(Refused, match=r"node1 has no device with 10.0.0.9"):
         look(hosts={"node1": "10.0.0.9"})
+
+
+def test_without_root_nothing_is_tried(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlay.os, "geteuid", lambda: 1000)
+    with pytest.raises(Refused, match="vxlan needs root on node1"):
+        look()
