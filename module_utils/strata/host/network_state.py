@@ -86,7 +86,7 @@ def capture(root: Path = Path("/")) -> State:
         "rule": [_flat(rule) for v in ("-4", "-6") for rule in _json("ip", v, "rule", "show")],
         "forwarding entry": list(_entries(_json("bridge", "fdb", "show"), seen, links)),
         "neighbour": list(_neighbours(links)),
-        "packet filter": [*_tables(), *nft_lines(_run("nft", "-s", "list", "ruleset"))],
+        "packet filter": [*_tables(), *nft_lines(*_said("nft", "-s", "list", "ruleset"))],
         "set of addresses": ipset_lines(_run("ipset", "save")),
         "encryption": xfrm_lines(_run("ip", "xfrm", "state")),
         "queue": list(_queues(links)),
@@ -131,9 +131,14 @@ def _path(program: str) -> str | None:
 
 def _run(*command: str) -> str:
     """What a tool says; '' where it is missing, or where the kernel has not what it asks for."""
+    return _said(*command)[0]
+
+
+def _said(*command: str) -> tuple[str, str]:
+    """The same, and what it warns of."""
     path = _path(command[0])
     if path is None:
-        return ""
+        return "", ""
     done = subprocess.run(
         [path, *command[1:]],
         capture_output=True,
@@ -142,7 +147,7 @@ def _run(*command: str) -> str:
         timeout=SECONDS,
         check=False,
     )
-    return done.stdout if done.returncode == 0 else ""
+    return (done.stdout if done.returncode == 0 else ""), done.stderr
 
 
 def _json(program: str, *more: str) -> list[Answer]:
@@ -282,25 +287,24 @@ def iptables_lines(text: str) -> list[str]:
     return found
 
 
-def nft_lines(text: str) -> list[str]:
+def nft_lines(text: str, warnings: str) -> list[str]:
     """Rules of `nft -s list ruleset`, each with its table and chain.
 
-    The tables that iptables writes are left out, since it tells of them itself; so are elements of
-    sets that have a time to live.
+    The tables that iptables writes are left out, since it tells of them itself: nft warns of each.
+    So are elements of sets that have a time to live.
     """
-    text = re.sub(
-        r"^# Warning: table .* managed by iptables-nft.*\n(.*\n)*?^}\n?", "", text, flags=re.M
-    )
+    theirs = set(re.findall(r"# Warning: (table \S+ \S+) is managed by iptables-nft", warnings))
     found, inside = [], list[str]()
     for line in (line.strip() for line in text.splitlines()):
         if line.endswith("{"):
             inside.append(line.removesuffix("{").strip())
         elif line == "}":
             inside.pop()
-        elif line and not line.startswith("#") and not line.endswith("policy accept;"):
-            found.append(
-                f"nft {', '.join(inside)}: {re.sub(' (timeout|expires) [0-9a-z]+', '', line)}"
-            )
+        elif not line or line.startswith("#") or line.endswith("policy accept;"):
+            continue
+        elif inside[0] not in theirs:
+            lasting = re.sub(" (timeout|expires) [0-9a-z]+", "", line)
+            found.append(f"nft {', '.join(inside)}: {lasting}")
     return found
 
 
