@@ -99,7 +99,8 @@ def test_containers_that_come_and_go_leave_no_difference() -> None:
     gone = "ip netns del cni-1; sleep 0.2;"
     chains = "iptables -N DOCKER; iptables -t nat -N DOCKER;"
     port = (
-        "iptables -t nat -A DOCKER ! -i br-a -p tcp --dport 80 -j DNAT --to-destination 10.1.0.2:80;"
+        "iptables -t nat -A DOCKER ! -i br-a -p tcp --dport 80"
+        " -j DNAT --to-destination 10.1.0.2:80;"
         "iptables -A DOCKER -d 10.1.0.2/32 ! -i br-a -o br-a -p tcp --dport 80 -j ACCEPT;"
         "iptables -t nat -A POSTROUTING -s 10.1.0.2 -d 10.1.0.2 -p tcp --dport 80 -j MASQUERADE;"
     )

@@ -86,7 +86,7 @@ def capture(root: Path = Path("/")) -> State:
         "rule": [_flat(rule) for v in ("-4", "-6") for rule in _json("ip", v, "rule", "show")],
         "forwarding entry": list(_entries(_json("bridge", "fdb", "show"), seen, links)),
         "neighbour": list(_neighbours(links)),
-        "packet filter": [*_tables(), *nft_lines(*_said("nft", "-s", "list", "ruleset"))],
+        "packet filter": [*_tables(), *nft_lines(*_nft())],
         "set of addresses": ipset_lines(_run("ipset", "save")),
         "encryption": xfrm_lines(_run("ip", "xfrm", "state")),
         "queue": list(_queues(links)),
@@ -131,14 +131,9 @@ def _path(program: str) -> str | None:
 
 def _run(*command: str) -> str:
     """What a tool says; '' where it is missing, or where the kernel has not what it asks for."""
-    return _said(*command)[0]
-
-
-def _said(*command: str) -> tuple[str, str]:
-    """The same, and what it warns of."""
     path = _path(command[0])
     if path is None:
-        return "", ""
+        return ""
     done = subprocess.run(
         [path, *command[1:]],
         capture_output=True,
@@ -147,7 +142,7 @@ def _said(*command: str) -> tuple[str, str]:
         timeout=SECONDS,
         check=False,
     )
-    return (done.stdout if done.returncode == 0 else ""), done.stderr
+    return done.stdout if done.returncode == 0 else ""
 
 
 def _json(program: str, *more: str) -> list[Answer]:
@@ -287,13 +282,19 @@ def iptables_lines(text: str) -> list[str]:
     return found
 
 
-def nft_lines(text: str, warnings: str) -> list[str]:
+def _nft() -> tuple[str, str]:
+    told = [_run(f"{version}-save") for version in ("iptables", "ip6tables")]
+    return _run("nft", "-s", "list", "ruleset"), "".join(told)
+
+
+def nft_lines(text: str, told: str) -> list[str]:
     """Rules of `nft -s list ruleset`, each with its table and chain.
 
-    The tables that iptables writes are left out, since it tells of them itself: nft warns of each.
-    So are elements of sets that have a time to live.
+    `told` is what iptables tells by itself (`iptables-save`): these tables are left out. So are
+    elements of sets that have a time to live.
     """
-    theirs = set(re.findall(r"# Warning: (table \S+ \S+) is managed by iptables-nft", warnings))
+    names = re.findall(r"by (ip6?)tables-save \S+ \(nf_tables\).*\n[*](\S+)", told)
+    theirs = {f"table {family} {name}" for family, name in names}
     found, inside = [], list[str]()
     for line in (line.strip() for line in text.splitlines()):
         if line.endswith("{"):
