@@ -36,7 +36,8 @@ def judge(steps: pd.DataFrame) -> pd.DataFrame:
     """A row a trial with measured steps: trial, judged, drift (share), steady.
 
     What is judged is the time for an item, of the slowest worker of a step: some workloads do as
-    much in every step, others work for as long. A step in which nothing was done counts as one item.
+    much in every step, others work for as long. A step in which nothing was done counts as one
+    item.
     """
     if steps.empty:
         return pd.DataFrame(columns=["trial", "judged", "drift", "steady"])

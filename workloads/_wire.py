@@ -91,7 +91,7 @@ class Link:
         self.fd = connection.fileno()
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _watch(connection, silent_s)
+        watch(connection, silent_s)
 
     def send_some(self, data: memoryview) -> int:
         """Bytes that were taken, 0 when the buffer is full; PeerError when the peer is gone."""
@@ -169,7 +169,7 @@ class Link:
         self.socket.close()
 
 
-def _watch(connection: socket.socket, silent_s: float) -> None:
+def watch(connection: socket.socket, silent_s: float) -> None:
     """Keepalive for an idle connection, the user timeout for data that nobody acknowledges."""
     interval = max(1, round(silent_s / (2 * KEEPALIVE_PROBES)))
     idle = max(1, round(silent_s) - KEEPALIVE_PROBES * interval)

@@ -23,7 +23,7 @@ from workloads._declare import CLIENT_AND_SERVER, Metric, Port
 from workloads._ends import CONTROL, Spent, costs, meeting, tell_costs
 from workloads._output import Context, FailureError
 from workloads._peers import Peers
-from workloads._wire import Link
+from workloads._wire import Link, watch
 
 COMMON = ("connection", "request_size", "response_size", "duration")
 ITEMS = "transactions"
@@ -127,7 +127,7 @@ def _ask(options: Options, context: Context, link: Link, peers: Peers) -> None:
     (server,) = peers.of("server")
     link.hear()
     with contextlib.ExitStack() as stack:
-        transact = _transaction(options, server.address(TEST.name), stack)
+        transact = _transaction(options, server.address(TEST.name), peers.silent_s, stack)
         context.mark("first_step_begin")
         number = 0
         if options.warmup:
@@ -144,7 +144,7 @@ def _ask(options: Options, context: Context, link: Link, peers: Peers) -> None:
 
 
 def _transaction(
-    options: Options, address: tuple[str, int], stack: contextlib.ExitStack
+    options: Options, address: tuple[str, int], silent_s: float, stack: contextlib.ExitStack
 ) -> Callable[[], None]:
     """What one transaction is. It raises FailureError where the server closes too early."""
     request, response = bytes(options.request_size), memoryview(bytearray(options.response_size))
@@ -166,6 +166,7 @@ def _transaction(
         return over_a_new_one
     kept = stack.enter_context(socket.create_connection(address))
     _at_once(kept)
+    watch(kept, silent_s)
     return lambda: exchange(kept)
 
 
