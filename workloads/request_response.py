@@ -23,7 +23,7 @@ from workloads._declare import CLIENT_AND_SERVER, Metric, Port
 from workloads._ends import CONTROL, Spent, costs, meeting, tell_costs
 from workloads._output import Context, FailureError
 from workloads._peers import Peers
-from workloads._wire import Link, watch
+from workloads._wire import Link, PeerError, watch
 
 COMMON = ("connection", "request_size", "response_size", "duration")
 ITEMS = "transactions"
@@ -126,8 +126,11 @@ def _answer(options: Options, listener: socket.socket) -> None:
 def _ask(options: Options, context: Context, link: Link, peers: Peers) -> None:
     (server,) = peers.of("server")
     link.hear()
+    # A name is looked up once: an engine's name service is no part of a transaction.
+    host, port = server.address(TEST.name)
+    address = (socket.gethostbyname(host), port)
     with contextlib.ExitStack() as stack:
-        transact = _transaction(options, server.address(TEST.name), peers.silent_s, stack)
+        transact = _transaction(options, address, peers.silent_s, stack)
         context.mark("first_step_begin")
         number = 0
         if options.warmup:
@@ -202,7 +205,9 @@ def _for(
             )
             link.check()
             now = clock()
-    except OSError as error:
+    except PeerError:
+        raise
+    except (OSError, FailureError) as error:
         link.check(TICK_S)  # where the other end was lost, that is what it follows from
         raise FailureError(f"after {len(found)} transactions: {error}") from error
     return found, number

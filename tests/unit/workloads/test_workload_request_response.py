@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,24 @@ from peers import KEY, Process, ports, until
 import workloads
 from tests.conftest import PATIENCE_S
 from workloads import _ends, request_response
+from workloads.__main__ import main
 from workloads._options import BadInputError
 
 NAME = "request_response"
 SHORT = {"warmup": 1, "duration": 1}
 
 
-def start(folder: Path, options: dict[str, Any], **told: dict[str, Any]) -> dict[str, Process]:
+def start(
+    folder: Path,
+    options: dict[str, Any],
+    host: str = "127.0.0.1",
+    roles: tuple[str, ...] = ("client", "server"),
+    **told: dict[str, Any],
+) -> dict[str, Process]:
     """Both members; `told` changes what one of them is told."""
     free = dict(zip(("test", "control"), ports(2), strict=True))
     members = [
-        {"role": role, "index": 0, "host": "127.0.0.1", "ports": listens}
+        {"role": role, "index": 0, "host": host, "ports": listens}
         for role, listens in (("client", {}), ("server", free))
     ]
     common = {"index": 0, "members": members, "key": KEY, "find_s": 60.0, "silent_s": PATIENCE_S}
@@ -29,7 +38,7 @@ def start(folder: Path, options: dict[str, Any], **told: dict[str, Any]) -> dict
         role: Process(
             NAME, folder / role, options, peers={**common, "role": role} | told.get(role, {})
         )
-        for role in ("client", "server")
+        for role in roles
     }
 
 
@@ -59,6 +68,26 @@ def test_latency_and_rate_of_a_client_and_a_server(
     assert (route["device"], "tso" in route["offloads"]) == ("lo", True)
     assert route["mtu"] >= route["path_mtu"] - 1 > 0 and route["congestion_control"]
     assert abs(server["cluster"]["clock_offset_s"]) < 1, "one clock"
+
+
+def test_a_name_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine's name service is no part of a new connection."""
+    start(tmp_path, {**SHORT, "connection": "new"}, host="localhost", roles=("server",))
+    given = json.loads((tmp_path / "server/config.json").read_text())
+    given["peers"]["role"] = "client"
+    (tmp_path / "config.json").write_text(json.dumps(given))
+    number = given["peers"]["members"][1]["ports"]["test"]
+    asked = []
+    connect = socket.create_connection
+
+    def noted(address: tuple[str, int], *more: Any) -> socket.socket:
+        asked.extend([address[0]] if address[1] == number else [])
+        return connect(address, *more)
+
+    monkeypatch.setattr(socket, "create_connection", noted)
+    here = ["--config", str(tmp_path / "config.json"), "--out", str(tmp_path / "out")]
+    assert main([NAME, *here]) == 0
+    assert set(asked) == {"127.0.0.1"} and len(asked) > 1
 
 
 def test_who_does_not_hold_the_key_is_no_peer(tmp_path: Path) -> None:
