@@ -407,7 +407,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda run: change(record_of(run), workload=json.loads('{"a":' * 99 + "1" + "}" * 99)),
         "nested deeper",
     ),
-    "a metric that is a column": (metric("status", 1.0), "calls a metric 'status'"),
     "of another run": (lambda run: change(record_of(run), run="y"), "belongs to another run"),
     "out of its folder": (
         lambda run: change(record_of(run), trial="../../../x"),
@@ -430,7 +429,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no plan": (lambda run: (run / "plan.json").unlink(), "there is no"),
     "not planned": (
         lambda run: change(run / "plan.json", slots=[]),
-        "and plan.json no such trial",
+        "since the plan has no such trial",
     ),
     "a journal that is a folder": (
         lambda run: ((run / "journal.jsonl").unlink(), (run / "journal.jsonl").mkdir()),
