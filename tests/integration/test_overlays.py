@@ -34,7 +34,7 @@ def test_every_network_is_proven_measured_and_left(lab: Lab, tmp_path: Path) -> 
 
 
 def test_what_a_node_cannot_have_is_refused_in_preflight(lab: Lab, tmp_path: Path) -> None:
-    given = ("overlays", tmp_path, "-estrata_slice=encrypted", "--tags=preflight")
+    given = ("overlays", tmp_path, "-estrata_slice=encrypted", "--tags=provision")
     said = lab.site(*given, check=False).stdout
     # By hand: a kernel without it refuses a state of that kind.
     made = "unshare --net ip xfrm state add src 127.0.0.1 dst 127.0.0.2 proto esp spi 1"
@@ -45,7 +45,7 @@ def test_what_a_node_cannot_have_is_refused_in_preflight(lab: Lab, tmp_path: Pat
     left = f"10.214.2.0/24 via {lab.address('node2')}"
     lab.shell("node1", f"ip route add {left}")
     try:
-        given = ("overlays", tmp_path, "-estrata_slice=vxlan", "--tags=preflight")
+        given = ("overlays", tmp_path, "-estrata_slice=vxlan", "--tags=provision")
         said = lab.site(*given, check=False).stdout
         assert "the subnet of vxlan is nobody else's" in said
         assert "10.214.0.0/16, and on node1 10.214.2.0/24 by eth0" in said
