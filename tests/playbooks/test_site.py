@@ -67,7 +67,9 @@ def test_nothing_but_checks_comes_before_the_lease() -> None:
         "Ask the host what it is and has",
         "Ask its provider what can be had",
         "Make the plan",
+        "Check what the settings need",
         "Make those that have a provider, and look at them",
+        "Check what the settings need of those that were made",
     ]
 
 
