@@ -88,7 +88,6 @@ def test_two_nodes_lose_each_other(lab: Lab, results: Path) -> None:
         lab.shell("node1", " && ".join(f"iptables -D {rule}" for rule in rules))
     (record,) = records(results).values()
     assert record["reason"]["cause"] == "peer", record["reason"]
-    assert record["clock"]["finished"] - record["clock"]["launched"] < 60
     run = folder(results)
     assert run
     lab.site("peers", results, AGAIN, f"-estrata_run={run.name}")
