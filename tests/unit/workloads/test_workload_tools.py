@@ -13,7 +13,7 @@ import pytest
 import workloads
 from tests.conftest import REPO
 from workloads import _storage as storage
-from workloads import dd, fio, ioping, memory_bandwidth, sysbench
+from workloads import dd, fio, hpl, ioping, memory_bandwidth, sysbench
 from workloads._options import BadInputError
 from workloads._output import Context, FailureError, StepLog
 from workloads._tool import OutputError, Process, Text, Tool, tell_step
@@ -24,6 +24,7 @@ VERSIONS = {
     "sysbench": ("sysbench 1.0.20", output.KNOWN),
     "dd": ("dd (coreutils) 9.1", dd.KNOWN),
     "mbw": ("mbw\t1.2.2-1.1", memory_bandwidth.KNOWN),
+    "hpcc": ("hpcc\t1.5.0-3", hpl.KNOWN),
 }
 
 
@@ -241,9 +242,47 @@ def test_the_last_cache_is_the_largest(tmp_path: Path) -> None:
     assert memory_bandwidth.last_cache(tmp_path) == 36 * 2**20
 
 
+def test_a_solution_of_hpl_is_timed_and_its_residual_is_small() -> None:
+    found = hpl.parse(text("hpcc_1000.txt"), options("hpl", order=1000))
+    assert found == pytest.approx(
+        {
+            **{"flops": 1.73353e9, "solve_time": 0.385437, "residual": 0.0058274},
+            **{"dgemm_flops": 1.68132e9, "of_dgemm": 1.73353 / 1.68132, "triad": 26.181e9},
+        }
+    )
+    assert found["flops"] * found["solve_time"] == pytest.approx(hpl.work(1000), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (("0.0058274 ...... PASSED", "17.2 ...... FAILED"), "'..Ax-b.._oo/'; given: .*FAILED"),
+        (("Success=1", "Success=0"), "'HPL_N=1000'; given: HPL_N=1000, Success=0"),
+        (("HPL_N=1000", "HPL_N=999"), "'HPL_N=1000'; given: HPL_N=999"),
+        (("HPL_Tflops=0.00173353", "HPL_Tflops=0"), "'HPL_Tflops='; given: flops is 0"),
+        (("SingleDGEMM_Gflops", "DGEMM_Gflops"), "'SingleDGEMM_Gflops='"),
+        (("Begin of Summary", "Summary"), "'Begin of Summary section.'"),
+        (("Benchmark version 1.5.0", "Benchmark"), "'HPC Challenge Benchmark version'"),
+    ],
+)
+def test_what_is_no_solution_of_hpl_is_refused(change: tuple[str, str], line: str) -> None:
+    with pytest.raises(OutputError, match=line) as error:
+        hpl.parse(text("hpcc_1000.txt", change), options("hpl", order=1000))
+    assert str(error.value).startswith("hpcc\t1.5.0-3: its output must have the line ")
+
+
+def test_a_matrix_that_does_not_fit_is_refused_before_it_is_made() -> None:
+    meminfo = "MemTotal:       24000000 kB\nMemAvailable:   16000000 kB\n"
+    hpl._check_memory(options("hpl", order=40_000), meminfo)
+    with pytest.raises(FailureError, match=r"order: 45000 needs 18.9 GiB .*order: 40477.; .* 15.3"):
+        hpl._check_memory(options("hpl", order=45_000), meminfo)
+
+
 @pytest.mark.parametrize(
     ("name", "given", "words"),
     [
+        ("hpl", {"order": 99}, "order: must be at least 100"),
+        ("hpl", {"order": 100}, "block: must be at most 100"),
         ("sysbench", {"duration": 0}, "a test needs an end"),
         ("sysbench", {"test": "disk"}, "test: must be one of cpu, memory, threads, fileio"),
         ("sysbench", {"threads": 1025}, "threads: must be at most 1024"),
@@ -291,18 +330,22 @@ def test_options_become_the_command_line() -> None:
         "ioping -q -J -C -R -w 5s",
         "ioping -q -J -D -R -w 5s",
     ]
+    asked = hpl.INPUT.format(order=5000, block=128, alignment=16).splitlines()
+    assert [asked[n].split()[0] for n in (5, 7, 30)] == ["5000", "128", "16"]
     copies = memory_bandwidth.arguments(options("memory_bandwidth", method="blocks"))
     assert copies == ["mbw", "-q", "-n", "20", "-t2", "256"]
 
 
-@pytest.mark.parametrize("name", ["sysbench", "fio", "dd", "ioping", "memory_bandwidth"])
+@pytest.mark.parametrize("name", ["sysbench", "fio", "dd", "ioping", "memory_bandwidth", "hpl"])
 def test_a_tool_that_the_image_lacks_is_named(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with StepLog(tmp_path / "steps.jsonl") as steps:
         context = Context(name, tmp_path, steps, scratch=tmp_path)
-        with pytest.raises(FailureError, match=r"is not in the image: requirements/images/tools"):
+        with pytest.raises(
+            FailureError, match=r"is not in the image: requirements/images/(tools|hpc)"
+        ):
             workloads.workload(name).run(options(name), context)
     with pytest.raises(FailureError, match="iperf3 is not in the image"):
         Process(["iperf3"], tmp_path, "tools")
