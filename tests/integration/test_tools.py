@@ -23,6 +23,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "fio": {"file_size": 4 * MIB, "warmup": 0, "duration": 1, "queue_depth": 4},
     "dd": {"size": MIB, "rewrites": 2},
     "ioping": {"test": "direct", "duration": 1},
+    "hpl": {"order": 500},
     "memory_bandwidth": {"array_size": 4 * MIB, "runs": 2},
 }
 

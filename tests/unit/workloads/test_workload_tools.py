@@ -344,7 +344,7 @@ def test_a_tool_that_the_image_lacks_is_named(
     with StepLog(tmp_path / "steps.jsonl") as steps:
         context = Context(name, tmp_path, steps, scratch=tmp_path)
         with pytest.raises(
-            FailureError, match=r"is not in the image: requirements/images/(tools|hpc)"
+            FailureError, match=r"is not in the image: requirements/images/tools"
         ):
             workloads.workload(name).run(options(name), context)
     with pytest.raises(FailureError, match="iperf3 is not in the image"):
