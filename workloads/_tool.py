@@ -255,12 +255,18 @@ def lacking(program: str, family: str) -> FailureError:
     )
 
 
-def tell_step(context: Context, said: Said, items: float, seconds: float | None = None) -> None:
-    """One step: all that the tool did, at the end of its run where it took less than that."""
-    took = said.seconds if seconds is None else seconds
-    late = said.seconds - took
-    at = (said.begin + late, said.wall + late)
-    context.steps.add(("measured", 1, 0, *at, round(items), None, 0.0, took, 0.0, took))
+def tell_steps(context: Context, said: Said, items: float, seconds: float | None = None) -> None:
+    """One measured step: all that the tool did, in the last `seconds` of its run.
+
+    What came before, its start and its warm-up, is a step of the warm-up.
+    """
+    took = said.seconds if seconds is None else min(seconds, said.seconds)
+    before = said.seconds - took
+    rows = [("measured", said.begin + before, said.wall + before, round(items), took)]
+    if before:
+        rows.insert(0, ("warmup", said.begin, said.wall, 0, before))
+    for number, (phase, mono, wall, count, lasted) in enumerate(rows, 1):
+        context.steps.add((phase, number, 0, mono, wall, count, None, 0.0, lasted, 0.0, lasted))
 
 
 def _ends(line: str, end: str) -> bool:

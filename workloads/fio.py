@@ -17,7 +17,7 @@ from workloads import _options
 from workloads._declare import ONE, Metric
 from workloads._output import Context
 from workloads._storage import ABOUT, Storage, folder
-from workloads._tool import Document, Tool, from_json, tell_step
+from workloads._tool import Document, Tool, from_json, tell_steps
 
 KNOWN = "fio-3.33"
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
@@ -128,7 +128,7 @@ def run(options: Options, context: Context) -> None:
     found = parse(tool.version, report.read_text(), options)
     for name, value in found.items():
         context.scalar(name, value)
-    tell_step(context, said, found["requests"] * options.duration, options.duration)
+    tell_steps(context, said, found["requests"] * options.duration, options.duration)
 
 
 def arguments(options: Options, where: str, report: str) -> list[str]:

@@ -20,7 +20,7 @@ from workloads import _options
 from workloads._declare import ONE, Metric
 from workloads._output import Context
 from workloads._storage import ABOUT, Storage, folder
-from workloads._tool import Document, OutputError, Tool, from_json, tell_step
+from workloads._tool import Document, OutputError, Tool, from_json, tell_steps
 
 KNOWN = "ioping 1.3"
 COMMON = ("test", "request_size", "storage")
@@ -86,7 +86,7 @@ def run(options: Options, context: Context) -> None:
     found, count = parse(tool.version, said.stdout)
     for name, value in found.items():
         context.scalar(name, value)
-    tell_step(context, said, count)
+    tell_steps(context, said, count)
 
 
 def arguments(options: Options) -> list[str]:

@@ -21,7 +21,7 @@ from typing import Literal
 from workloads import _options
 from workloads._declare import ONE, Metric
 from workloads._output import Context
-from workloads._tool import Text, Tool, tell_step
+from workloads._tool import Text, Tool, tell_steps
 
 KNOWN = "mbw 1.2.2"
 COMMON = ("method", "array_size")
@@ -84,7 +84,7 @@ def run(options: Options, context: Context) -> None:
     cache = last_cache(CACHES)
     if cache:
         context.scalar("cache_share", cache / (2 * options.array_size))
-    tell_step(context, said, options.array_size * len(rates), min(seconds, said.seconds))
+    tell_steps(context, said, options.array_size * len(rates), seconds)
 
 
 def arguments(options: Options) -> list[str]:

@@ -22,7 +22,7 @@ from workloads import _options
 from workloads._declare import ONE, Metric
 from workloads._output import Context
 from workloads._storage import ABOUT, Storage, folder
-from workloads._tool import Said, Tool, tell_step
+from workloads._tool import Said, Tool, tell_steps
 from workloads.sysbench import output
 
 COMMON = ("test", "threads", "events", "duration")
@@ -192,4 +192,4 @@ def _tell(context: Context, said: Said, found: output.Report, threads: int) -> N
         context.scalar(name, value)
     context.scalar("busy", found.event_time / (threads * found.total_time))
     # sysbench's own start and end are no part of the test.
-    tell_step(context, said, found.events, min(found.total_time, said.seconds))
+    tell_steps(context, said, found.events, found.total_time)

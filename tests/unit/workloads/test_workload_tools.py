@@ -16,7 +16,7 @@ from workloads import _storage as storage
 from workloads import dd, fio, hpl, ioping, memory_bandwidth, sysbench
 from workloads._options import BadInputError
 from workloads._output import Context, FailureError, StepLog
-from workloads._tool import OutputError, Process, Text, Tool, tell_step
+from workloads._tool import OutputError, Process, Text, Tool, tell_steps
 from workloads.sysbench import output
 
 RECORDED = REPO / "tests/data/tools"
@@ -343,9 +343,7 @@ def test_a_tool_that_the_image_lacks_is_named(
     monkeypatch.setenv("PATH", str(tmp_path))
     with StepLog(tmp_path / "steps.jsonl") as steps:
         context = Context(name, tmp_path, steps, scratch=tmp_path)
-        with pytest.raises(
-            FailureError, match=r"is not in the image: requirements/images/tools"
-        ):
+        with pytest.raises(FailureError, match=r"is not in the image: requirements/images/tools"):
             workloads.workload(name).run(options(name), context)
     with pytest.raises(FailureError, match="iperf3 is not in the image"):
         Process(["iperf3"], tmp_path, "tools")
@@ -388,14 +386,18 @@ def test_a_tool_that_fails_is_named_with_its_version_and_its_last_words(
         tool.text("").number("rate:", r"rate: (\d+)")
 
 
-def test_the_step_of_a_tool_lies_at_the_end_of_its_run(tmp_path: Path) -> None:
+def test_what_a_tool_measured_is_one_step_at_the_end_of_its_run(tmp_path: Path) -> None:
     toy = Tool("toy", "toy 7.1", "tools", "toy 7.0")
     done = toy.run([sys.executable, "-c", "pass"], tmp_path)
     with StepLog(tmp_path / "steps.jsonl") as steps:
-        tell_step(Context("toy", tmp_path, steps), done, 7, done.seconds / 2)
-    step = json.loads((tmp_path / "steps.jsonl").read_text())
-    assert (step["phase"], step["items"]) == ("measured", 7)
-    assert step["mono"] + step["duration_s"] == pytest.approx(done.begin + done.seconds, abs=1e-6)
+        tell_steps(Context("toy", tmp_path, steps), done, 7, done.seconds / 2)
+        tell_steps(Context("toy", tmp_path, steps), done, 7, done.seconds * 2)
+    rows = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
+    told = [(row["step"], row["phase"], row["items"]) for row in rows]
+    assert told == [(1, "warmup", 0), (2, "measured", 7), (1, "measured", 7)]
+    for row in (rows[1], rows[2]):
+        assert row["mono"] + row["duration_s"] == pytest.approx(done.begin + done.seconds, abs=1e-6)
+    assert rows[0]["duration_s"] == rows[1]["duration_s"]
 
 
 MOUNTINFO = """\
