@@ -239,13 +239,16 @@ def probe_seconds(marks: dict[str, float]) -> float:
 def phases(
     marks: dict[str, float], steps: list[dict[str, Any]], launched: float, finished: float
 ) -> dict[str, float]:
-    """Seconds of each phase; they add up to finished - launched. Empty without steps."""
+    """Seconds of each phase; they add up to finished - launched. Empty without steps.
+
+    Where all steps are measured, there is no first one of its own.
+    """
     if "first_step_begin" not in marks or not steps:
         return {}
     measured = [step for step in steps if step["phase"] == "measured"]
     found = {
         "startup": marks["first_step_begin"] - launched,
-        "first_step": steps[0]["duration_s"],
+        **({"first_step": steps[0]["duration_s"]} if steps[0]["phase"] == "warmup" else {}),
         "warmup": sum(step["duration_s"] for step in steps[1:] if step["phase"] == "warmup"),
         "input": sum(step["input_s"] for step in measured),
         "compute": sum(step["compute_s"] for step in measured),

@@ -300,6 +300,13 @@ def test_phases_add_up() -> None:
     assert sum(found.values()) == 12.0
 
 
+def test_a_trial_whose_steps_are_all_measured_has_no_first_one() -> None:
+    rows = [json.loads(step(n, "measured")) for n in (1, 2)]
+    found = record.phases({"first_step_begin": 12.0}, rows, launched=10.0, finished=15.0)
+    assert "first_step" not in found
+    assert sum(found.values()) == 5.0 and found["teardown"] == 1.0
+
+
 NOTHING = Sample(0.0, Totals(*([0.0] * 9)), 0.0, {})
 
 
