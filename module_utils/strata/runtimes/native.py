@@ -210,6 +210,7 @@ class Native:
 
 
 FIELDS: dict[str, Field] = {}
+DAEMONS: tuple[str, ...] = ()
 
 
 def make(spec: Spec) -> Runtime:
