@@ -179,8 +179,13 @@ def compared(of: Levels) -> set[str]:
 
 def case(cell: Cell, of: Levels) -> str:
     """Equal for cells that are compared with each other."""
+    return case_of(cell.levels, of)
+
+
+def case_of(levels: Levels, of: Levels) -> str:
+    """The same, by the levels of a cell as a plan has them."""
     names = compared(of)
-    return digest({name: level for name, level in cell.levels.items() if name not in names})
+    return digest({name: level for name, level in levels.items() if name not in names})
 
 
 def check_baseline(cells: list[Cell], of: Levels) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from strata import units
@@ -70,6 +70,29 @@ class Background(Closed):
         return {"cpus": self.cpus, "quota": self.quota, "memory": self.memory}
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Disturbed(Closed):
+    """When a trial is void because of what else its hosts did, and what is done about that.
+
+    By cause the largest share of the measured window that is let pass; null: it decides nothing.
+    The trial itself may be behind those that are null here: by default it is not judged by them.
+    """
+
+    others: Share | None = 0.05
+    steal: Share | None = 0.05
+    swap: Share | None = None
+    pressure_cpu: Share | None = None
+    pressure_memory: Share | None = None
+    pressure_io: Share | None = None
+    frequency: Share | None = None
+    traffic: Share | None = None
+    again: Annotated[int, Field(ge=0, le=10)] = 2  # how often a pair is run again at most
+    rest: str | int = "30s"  # how long hosts may take to come to rest before the first trial
+    warm_up: bool = True  # whether a slot that is not measured comes first on each host
+
+
 class Slice(Closed):
     """A named small part of an experiment; what it states replaces the experiment's own."""
 
@@ -99,6 +122,7 @@ class Experiment(Closed):
     time_limit: str | int = "15m"
     time_budget: str | int = "12h"
     disk_budget: str | int = "20G"
+    disturbed: Disturbed | Literal[False] = Disturbed()
     dataset: Dataset | None = None
     slices: dict[Name, Slice] = {}
 
@@ -178,7 +202,12 @@ def _refusal(error: ValidationError, where: str) -> Refused:
 
 
 # The parts of an experiment that are mappings with names of their own.
-PARTS: dict[str, type[BaseModel]] = {"dataset": Dataset, "backgrounds": Background, "slices": Slice}
+PARTS: dict[str, type[BaseModel]] = {
+    "dataset": Dataset,
+    "backgrounds": Background,
+    "disturbed": Disturbed,
+    "slices": Slice,
+}
 EXAMPLES = {
     "name": "name: quick",
     "title": "title: Native against Docker",
@@ -188,6 +217,7 @@ EXAMPLES = {
     "repeats": "repeats: 5",
     "batch_size": "batch_size: 32",
     "seed": "seed: 1",
+    "disturbed": "disturbed: {others: 0.05, again: 2}, or disturbed: false",
 }
 
 
@@ -236,6 +266,8 @@ def _check(experiment: Experiment) -> None:
     units.seconds(experiment.time_limit)
     units.seconds(experiment.time_budget)
     units.size(experiment.disk_budget)
+    if experiment.disturbed:
+        units.seconds(experiment.disturbed.rest)
 
 
 def canonical(experiment: Experiment) -> Experiment:

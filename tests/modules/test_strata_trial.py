@@ -102,6 +102,8 @@ def test_a_trial_returns_the_whole_record_each_time(
         assert set(record) == rows_of("record.json") - {"block", "round", "position"}
         assert "leftovers" not in [flag["name"] for flag in record["flags"]]
         assert record["metrics"]["rate"]["value"] > 0
+        assert record["metrics"]["reference_before"]["value"] > 0
+        assert record["metrics"]["reference_after"]["value"] > 0
         assert len(outcome["steps"].splitlines()) == 6
         # Its work may all lie before the last sample, which is taken while it is waited for; and
         # a sample that comes before its process was there knows nothing of it.
@@ -128,7 +130,8 @@ def test_a_process_that_is_no_part_of_the_trial_is_seen_and_flagged(
     got = burner.spent(record["clock"]["launched"], record["clock"]["finished"])
     # Others on this machine only add to it. The span begins some milliseconds after the launch.
     assert used(record, "cpu_others") > 0.8 * got > 0
-    assert "disturbed" in [flag["name"] for flag in record["flags"]]
+    doubts = {flag["name"]: flag.get("share") for flag in record["flags"]}
+    assert doubts["disturbed"] == record["disturbance"]["others"] > 0
     assert used(record, "cpu_strata") > 0
     assert used(record, "cpu") > 0 and used(record, "cpu_beside") == 0
     assert max(row["others_cpu"] for row in rows) > 0
@@ -219,7 +222,7 @@ def test_the_key_of_a_trial_is_in_no_result(
 
 
 def test_only_tasks_that_hide_it_know_the_key() -> None:
-    tasks = yaml.safe_load((REPO / "playbooks/tasks/slot.yml").read_text())
+    tasks = yaml.safe_load((REPO / "playbooks/tasks/trials.yml").read_text())
     knowing = {task["name"]: task for task in tasks if "key" in yaml.safe_dump(task)}
     made, used = knowing.values()
     assert made["no_log"] and "register" not in made

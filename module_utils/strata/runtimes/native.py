@@ -217,6 +217,7 @@ class Native:
 
 
 FIELDS: dict[str, Field] = {}
+DAEMONS: tuple[str, ...] = ()
 
 
 def make(spec: Spec) -> Runtime:
