@@ -60,7 +60,7 @@ def measured(
         "scratch": workloads.workload(workload).WRITABLE,
     }
     slot = {"run": "t", "slot": "s0001", "hosts": ["localhost"], "trials": [asked]}
-    order = trial.Order(slot, "localhost", {"tools": image}, {}, {}, 120, state)
+    order = trial.Order(slot, "localhost", {"tools": image}, {}, {}, 120, state, judged=False)
     (outcome,) = trial.run(order, lambda: False)
     assert outcome["record"]["status"] == "ok", outcome["record"]["reason"]
     return dict(outcome["record"])

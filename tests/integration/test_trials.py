@@ -61,7 +61,10 @@ def order(image: dict[str, str], tmp_path: Path) -> Callable[..., trial.Order]:
             **{"family": "python", "levels": cell, "members": lone("localhost")},
         }
         slot = {"run": "t", "slot": "s0001", "hosts": ["localhost"], "trials": [asked]}
-        return trial.Order(slot, "localhost", {"python": image}, {}, {}, limit, tmp_path / "state")
+        state = tmp_path / "state"
+        return trial.Order(
+            *(slot, "localhost", {"python": image}, {}, {}, limit, state), judged=False
+        )
 
     return make
 
@@ -336,7 +339,9 @@ from pathlib import Path
 from strata.trial import slot as trial
 given = json.loads(sys.argv[1])
 state_dir = Path(given["state_dir"])
-order = trial.Order(given["slot"], "localhost", given["images"], {}, {}, 60.0, state_dir)
+order = trial.Order(
+    *(given["slot"], "localhost", given["images"], {}, {}, 60.0, state_dir), judged=False
+)
 trial.run(order, lambda: False)
 """
 

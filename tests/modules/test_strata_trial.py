@@ -53,6 +53,7 @@ def asked(tmp_path: Path, holder: dict[str, Any]) -> dict[str, Any]:
         "images": {"tools": image},
         "holder": holder,
         "time_limit_s": 60,
+        "judged": False,
         "state_dir": str(tmp_path / "state"),
     }
 
@@ -91,8 +92,8 @@ def test_a_trial_returns_the_whole_record_each_time(
 ) -> None:
     run_module("strata_lease", {"run": "r", "holder": holder})
     records = []
-    for _ in range(2):
-        found = run_module("strata_trial", asked, alone=True)
+    for judged in (True, False):
+        found = run_module("strata_trial", {**asked, "judged": judged}, alone=True)
         assert not found["failed"] and found["changed"]
         (outcome,) = found["outcomes"]
         record = outcome["record"]
@@ -102,8 +103,8 @@ def test_a_trial_returns_the_whole_record_each_time(
         assert set(record) == rows_of("record.json") - {"block", "round", "position"}
         assert "leftovers" not in [flag["name"] for flag in record["flags"]]
         assert record["metrics"]["rate"]["value"] > 0
-        assert record["metrics"]["reference_before"]["value"] > 0
-        assert record["metrics"]["reference_after"]["value"] > 0
+        bursts = [record["metrics"].get(f"reference_{when}") for when in ("before", "after")]
+        assert all(burst["value"] > 0 for burst in bursts) if judged else not any(bursts)
         assert len(outcome["steps"].splitlines()) == 6
         # Its work may all lie before the last sample, which is taken while it is waited for; and
         # a sample that comes before its process was there knows nothing of it.

@@ -51,13 +51,13 @@ def run(
             flags.append({"name": "leftovers", "detail": ", ".join(stale)})
         others = order.addresses.values()
         drift = fingerprint.drift(order.reference, others) if order.reference else []
-        flags += exclusive.settle()
+        flags += exclusive.settle(exclusive.IDLE_PATIENCE if order.judged else 0.0)
         programs = _programs(order)
         runner = SlotRunner(programs, order.time_limit_s, lambda: signals.to_end() or gone())
         try:
-            before = reference.burst()
+            bursts = [reference.burst()] if order.judged else []
             runner.play(make)
-            bursts = before, reference.burst()
+            bursts += [reference.burst()] if order.judged else []
             outcomes = [outcome for program in programs for outcome in program.outcomes()]
             _tell_usage(order, programs, outcomes, runner.sampler, bursts)
         finally:
@@ -89,7 +89,7 @@ def _tell_usage(
     programs: list[Program],
     outcomes: list[dict[str, Any]],
     sampler: Sampler,
-    bursts: tuple[float, float],
+    bursts: list[float],
 ) -> None:
     """Give what was sampled for a trial to the first of its outcomes on this host."""
     alone, measured = len(order.slot["hosts"]) == 1, sampler.measured()
@@ -104,7 +104,8 @@ def _tell_usage(
         here[0]["usage"] = sampler.rows(own, begin, end)
         if measured:
             record.tell_host(here[0]["record"], measured, own, link=link, shared=shared)
-            record.tell_reference(here[0]["record"], *bursts)
+            if bursts:
+                record.tell_reference(here[0]["record"], *bursts)
 
 
 class SlotRunner:

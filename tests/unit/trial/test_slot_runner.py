@@ -76,7 +76,7 @@ class Actor:
 @pytest.fixture(autouse=True)
 def quiet_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(lease, "folder", lambda: tmp_path / "lock")
-    monkeypatch.setattr(exclusive, "settle", list)
+    monkeypatch.setattr(exclusive, "settle", lambda _: [])
     monkeypatch.setattr(runtimes, "leftovers", list)
     monkeypatch.setattr(reference, "SECONDS", 0.001)
     monkeypatch.setattr(trial, "PEER_SECONDS", 0.2)

@@ -94,7 +94,7 @@ def result() -> str:
 def quiet_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Folder(tmp_path, "state").claim()
     monkeypatch.setattr(lease, "folder", lambda: tmp_path / "lock")
-    monkeypatch.setattr(exclusive, "settle", list)
+    monkeypatch.setattr(exclusive, "settle", lambda _: [])
     monkeypatch.setattr(runtimes, "leftovers", list)
     monkeypatch.setattr(reference, "SECONDS", 0.001)
 
