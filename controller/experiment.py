@@ -100,6 +100,7 @@ class Slice(Closed):
     options: Levels = {}
     backgrounds: dict[Name, Background] = {}
     repeats: Annotated[int, Field(ge=1)] | None = None
+    disturbed: Disturbed | Literal[False] | None = None
 
 
 class Experiment(Closed):
@@ -238,6 +239,7 @@ def _sliced(experiment: Experiment, name: str) -> Experiment:
             "options": options,
             "backgrounds": {**experiment.backgrounds, **part.backgrounds},
             "repeats": part.repeats or experiment.repeats,
+            "disturbed": experiment.disturbed if part.disturbed is None else part.disturbed,
             "description": f"{experiment.description} {_said_of(name, part)}".strip(),
             "demonstration": True,
         }
