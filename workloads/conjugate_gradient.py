@@ -44,6 +44,7 @@ METRICS = (
     Metric("of_copy", "Bytes moved / those of a copy", "1", "higher"),
 )
 TOPOLOGY, PORTS = ONE, ()
+BACKGROUND = False
 FAMILY = "tensorflow"
 WRITABLE = False
 MEMORY = 2**30

@@ -33,6 +33,7 @@ METRICS = (
     Metric("cache_share", "Last cache / both arrays", "1"),
 )
 TOPOLOGY, PORTS = ONE, ()
+BACKGROUND = False
 FAMILY = "tools"
 WRITABLE = False
 MEMORY = 2**29

@@ -46,6 +46,7 @@ METRICS = (
     Metric("fsyncs", "Calls of fsync", "requests/s", "higher"),
 )
 TOPOLOGY, PORTS = ONE, ()
+BACKGROUND = False
 FAMILY = "tools"
 WRITABLE = True
 MEMORY = 2**27
