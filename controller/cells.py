@@ -132,12 +132,6 @@ def _background(experiment: Experiment, beside: Cell) -> Cell | None:
         **job.resources,
         "gpus": beside.resources.gpus,
     }
-    if not _has_storage(chosen):
-        raise Refused(
-            f"a background job has the storage of its runtime, {beside.platform.runtime}",
-            example=f"storage: {storage.of(beside.platform.runtime)[0]}",
-            given=f"backgrounds.{beside.scenario.beside}: storage: {chosen[storage.OPTION]}",
-        )
     return _resolve(job.workload, chosen, Scenario())
 
 

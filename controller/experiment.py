@@ -400,6 +400,12 @@ def _check_backgrounds(experiment: Experiment) -> None:
                 example="backgrounds: {neighbour: {workload: tf_image_classification}}",
                 given=f"{job.workload}: {workloads.workload(job.workload).TOPOLOGY.name}",
             )
+        if not workloads.can_be_background(job.workload):
+            raise Refused(
+                "a background job goes on until it is told to end",
+                example="backgrounds: {neighbour: {workload: spin}}",
+                given=f"{job.workload}, which runs to its own end",
+            )
         resolve_options(job.workload, job.options)
     names = list(experiment.backgrounds)
     for level in _stated_levels(experiment, "beside"):

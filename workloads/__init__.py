@@ -16,6 +16,8 @@ marks what they share. Each gives
                          the trial's own, `context.scratch`; `workloads._storage` has an option
                          for where that is
     MEMORY               bytes that a member needs at least
+    BACKGROUND           False where it runs to its own end, and cannot go on until it is told to;
+                         all others leave it out
     estimate(o, cores)   seconds a trial may take, rough and pessimistic
     run(o, context)      the work itself; only this one may import more than the standard library
 
@@ -70,6 +72,11 @@ def workload(name: str) -> Workload:
 def options(name: str) -> type[_Options]:
     """The options dataclass of a workload; `options(name).parse({...})` checks a mapping."""
     return workload(name).Options
+
+
+def can_be_background(name: str) -> bool:
+    """Whether it goes on until it is told to end, where it is to run beside a trial."""
+    return bool(getattr(workload(name), "BACKGROUND", True))
 
 
 def estimate(name: str, chosen: _Options, cores: float) -> float:

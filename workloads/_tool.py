@@ -6,9 +6,11 @@ does not find is an error that names the tool, its version and the line: never a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -91,38 +93,35 @@ class Tool:
     """A tool by the name of its program, in the version that the image has."""
 
     program: str
-    version: str  # as it says itself
-    family: str
+    version: str  # as it is said
     known: str  # the version of which the output is known
 
     @classmethod
     def find(cls, program: str, family: str, known: str, *, ask: Sequence[str]) -> Self:
-        """Asks it for its version. FailureError where the image lacks it."""
-        try:
+        """Asks for its version, itself or the distribution. FailureError where it is not there."""
+        if shutil.which(program) is None:
+            raise lacking(program, family)
+        version = f"{program}, of an unknown version"
+        with contextlib.suppress(OSError):
             done = subprocess.run(
                 ask, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
             )
-        except FileNotFoundError as error:
-            raise lacking(program, family) from error
-        said = (done.stdout.strip() or done.stderr.strip()).splitlines()
-        version = said[0].strip() if said else f"{program}, of an unknown version"
-        return cls(program, version, family, known)
+            said = (done.stdout.strip() or done.stderr.strip()).splitlines()
+            version = " ".join(said[0].split()) if said and not done.returncode else version
+        return cls(program, version, known)
 
     def run(self, command: Sequence[str], folder: Path) -> Said:
         """Runs it to its end in the folder. OutputError with what it said where it fails."""
         begin, wall = time.monotonic(), time.time()
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
-        except FileNotFoundError as error:
-            raise lacking(self.program, self.family) from error
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
         seconds = time.monotonic() - begin
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()
@@ -258,13 +257,15 @@ def lacking(program: str, family: str) -> FailureError:
 def tell_steps(context: Context, said: Said, items: float, seconds: float | None = None) -> None:
     """One measured step: all that the tool did, in the last `seconds` of its run.
 
-    What came before, its start and its warm-up, is a step of the warm-up.
+    What came before, from the mark on, is a step of the warm-up: files, its start, its own warm-up.
     """
     took = said.seconds if seconds is None else min(seconds, said.seconds)
-    before = said.seconds - took
-    rows = [("measured", said.begin + before, said.wall + before, round(items), took)]
-    if before:
-        rows.insert(0, ("warmup", said.begin, said.wall, 0, before))
+    late = said.seconds - took
+    begin = context.marks["first_step_begin"]
+    before = said.begin + late - begin
+    rows = [("measured", said.begin + late, said.wall + late, round(items), took)]
+    if before > 0:
+        rows.insert(0, ("warmup", begin, said.wall + late - before, 0, before))
     for number, (phase, mono, wall, count, lasted) in enumerate(rows, 1):
         context.steps.add((phase, number, 0, mono, wall, count, None, 0.0, lasted, 0.0, lasted))
 

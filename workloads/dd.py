@@ -31,6 +31,7 @@ METRICS = (
     Metric("write_max", "Writing the file, slowest", "s", "lower"),
 )
 TOPOLOGY, PORTS = ONE, ()
+BACKGROUND = False
 FAMILY = "tools"
 WRITABLE = True
 MEMORY = 2**27

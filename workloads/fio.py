@@ -49,6 +49,7 @@ METRICS = (
     Metric("device_busy", "Share of the time in which the device had requests", "1"),
 )
 TOPOLOGY, PORTS = ONE, ()
+BACKGROUND = False
 FAMILY = "tools"
 WRITABLE = True
 MEMORY = 2**28

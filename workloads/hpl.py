@@ -33,6 +33,7 @@ METRICS = (
     Metric("triad", "STREAM triad, one thread", "bytes/s", "higher"),
 )
 TOPOLOGY, PORTS = ONE, ()
+BACKGROUND = False
 FAMILY = "tools"
 WRITABLE = True
 MEMORY = 2**28

@@ -34,6 +34,7 @@ METRICS = (
     Metric("bandwidth", "Bytes read", "bytes/s", "higher"),
 )
 TOPOLOGY, PORTS = ONE, ()
+BACKGROUND = False
 FAMILY = "tools"
 WRITABLE = True
 MEMORY = 2**27

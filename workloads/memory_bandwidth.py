@@ -33,6 +33,7 @@ METRICS = (
     Metric("cache_share", "Last cache / both arrays", "1"),
 )
 TOPOLOGY, PORTS = ONE, ()
+BACKGROUND = False
 FAMILY = "tools"
 WRITABLE = False
 MEMORY = 2**29
@@ -50,7 +51,10 @@ class Options(_options.Options):
 
     method: Literal["memcpy", "loop", "blocks"] = field(
         default="memcpy",
-        metadata={"help": "the C library's memcpy, a plain loop, or memcpy of 256 KiB blocks"},
+        metadata={
+            "help": "the C library's memcpy, a plain loop, or memcpy of 256 KiB blocks",
+            "unit": "",
+        },
     )
     array_size: int = field(
         default=256 * MIB, metadata={"help": "of each of the two arrays", "unit": "bytes"}

@@ -46,6 +46,7 @@ METRICS = (
     Metric("fsyncs", "Calls of fsync", "requests/s", "higher"),
 )
 TOPOLOGY, PORTS = ONE, ()
+BACKGROUND = False
 FAMILY = "tools"
 WRITABLE = True
 MEMORY = 2**27
@@ -97,7 +98,10 @@ class Options(_options.Options):
     thread_locks: int = field(default=8, metadata={"help": "that threads share", "unit": "1"})
     file_mode: Literal["rndrd", "rndwr", "rndrw", "seqrd", "seqwr", "seqrewr"] = field(
         default="rndrw",
-        metadata={"help": "random or in sequence; reads, writes, or three reads to two writes"},
+        metadata={
+            "help": "random or in sequence; reads, writes, or three reads to two writes",
+            "unit": "",
+        },
     )
     file_total_size: int = field(
         default=2 * 2**30, metadata={"help": "of all files together", "unit": "bytes"}
@@ -148,9 +152,9 @@ def run(options: Options, context: Context) -> None:
     where = folder(context, options.storage) if options.test == "fileio" else context.out
     threads = options.threads or context.cpus or len(os.sched_getaffinity(0))
     context.environment["threads"] = threads
+    context.mark("first_step_begin")
     if options.test == "fileio":
         tool.run([*arguments(options, threads), "prepare"], where)
-    context.mark("first_step_begin")
     said = tool.run([*arguments(options, threads), "run"], where)
     _tell(context, said, output.parse(tool.text(said.stdout), options.test), threads)
 

@@ -375,14 +375,6 @@ def test_a_runtime_has_its_own_places_for_files() -> None:
     [
         ({"factors": {"storage": ["volumes"]}}, "did you mean volume"),
         ({"factors": {"runtime": ["native"]}, "options": {"storage": "layer"}}, "storage that"),
-        (
-            {
-                **{"workload": "spin", "options": {"beside": "writer"}, "baseline": {}},
-                "factors": {"runtime": ["native"]},
-                "backgrounds": {"writer": {"workload": "dd", "options": {"storage": "layer"}}},
-            },
-            "a background job has the storage of its runtime, native",
-        ),
     ],
 )
 def test_a_place_that_is_not_there_is_refused(changes: dict[str, Any], words: str) -> None:
@@ -400,6 +392,7 @@ def test_a_place_that_is_not_there_is_refused(changes: dict[str, Any], words: st
         ({"factors": {"beside": ["neighbor"]}}, "did you mean 'neighbour'"),
         ({"backgrounds": {"neighbour": {"workload": "spinn"}}}, "unknown workload 'spinn'"),
         ({"backgrounds": {"neighbour": {"options": {"modle": "x"}}}}, "did you mean model"),
+        ({"backgrounds": {"neighbour": {"workload": "dd", "options": {}}}}, "until it is told to"),
         ({"workload": "spin", "options": {}, "factors": {"distribution": ["ring"]}}, "cannot be"),
     ],
 )

@@ -139,6 +139,13 @@ def test_a_memory_limit_without_root_is_refused(start: Callable[..., Native]) ->
         start("pass", memory=2**30)
 
 
+def test_memory_as_a_place_for_files_needs_root(tmp_path: Path) -> None:
+    image = {"family": "python", "kind": "venv", "digest": "d", "rootfs": "/x"}
+    asked = Spec("t", "r", "dd", tmp_path, image, account=1, scratch=True, storage="tmpfs")
+    with pytest.raises(StartError, match="storage: tmpfs needs root"):
+        Native(asked).prepare()
+
+
 def test_processes_of_a_killed_trial_are_ended_and_named(tmp_path: Path) -> None:
     spool = tmp_path / "trials" / "old-r1"
     spool.mkdir(parents=True)

@@ -23,8 +23,8 @@ RECORDED = REPO / "tests/data/tools"
 VERSIONS = {
     "sysbench": ("sysbench 1.0.20", output.KNOWN),
     "dd": ("dd (coreutils) 9.1", dd.KNOWN),
-    "mbw": ("mbw\t1.2.2-1.1", memory_bandwidth.KNOWN),
-    "hpcc": ("hpcc\t1.5.0-3", hpl.KNOWN),
+    "mbw": ("mbw 1.2.2-1.1", memory_bandwidth.KNOWN),
+    "hpcc": ("hpcc 1.5.0-3", hpl.KNOWN),
 }
 
 
@@ -230,7 +230,7 @@ def test_copies_of_mbw_are_all_counted() -> None:
     assert seconds == pytest.approx(3 * 0.06132, rel=1e-3)
     for given in ({"runs": 4}, {"method": "loop"}, {"array_size": 2**25}):
         other = options("memory_bandwidth", **({"array_size": 64 * 2**20, "runs": 3} | given))
-        with pytest.raises(OutputError, match=r"^mbw\t1.2.2-1.1: its output must have the line"):
+        with pytest.raises(OutputError, match=r"^mbw 1.2.2-1.1: its output must have the line"):
             memory_bandwidth.parse(text("mbw_memcpy.txt"), other)
 
 
@@ -268,7 +268,7 @@ def test_a_solution_of_hpl_is_timed_and_its_residual_is_small() -> None:
 def test_what_is_no_solution_of_hpl_is_refused(change: tuple[str, str], line: str) -> None:
     with pytest.raises(OutputError, match=line) as error:
         hpl.parse(text("hpcc_1000.txt", change), options("hpl", order=1000))
-    assert str(error.value).startswith("hpcc\t1.5.0-3: its output must have the line ")
+    assert str(error.value).startswith("hpcc 1.5.0-3: its output must have the line ")
 
 
 def test_a_matrix_that_does_not_fit_is_refused_before_it_is_made() -> None:
@@ -366,8 +366,11 @@ def test_a_tool_runs_in_the_folder_and_says_what_it_is(
     program: Callable[[str], str], tmp_path: Path
 ) -> None:
     toy = program("print('toy 7.1' if sys.argv[1:] else pathlib.Path.cwd())")
-    tool = Tool.find("toy", "tools", "toy 7.0", ask=[toy, "--version"])
+    tool = Tool.find(toy, "tools", "toy 7.0", ask=[toy, "--version"])
     assert (tool.version, tool.known) == ("toy 7.1", "toy 7.0")
+    for silent in (["/nowhere"], [sys.executable, "-c", "raise SystemExit('no such package')"]):
+        unknown = Tool.find(toy, "tools", "toy 7.0", ask=silent)
+        assert unknown.version == f"{toy}, of an unknown version"
     done = tool.run([toy], tmp_path)
     assert done.stdout == f"{tmp_path}\n" and done.seconds > 0
     assert tool.text("").version == "toy 7.1"
@@ -377,27 +380,35 @@ def test_a_tool_that_fails_is_named_with_its_version_and_its_last_words(
     program: Callable[[str], str], tmp_path: Path
 ) -> None:
     toy = program("print('toy 7.1'); sys.exit(sys.argv[1:] == ['run'] and 'no room\\nat all')")
-    tool = Tool.find("toy", "tools", "toy 7.0", ask=[toy, "--version"])
+    tool = Tool.find(toy, "tools", "toy 7.0", ask=[toy, "--version"])
     with pytest.raises(
         OutputError, match=r"^toy 7.1: `.*toy run` ended with status 1: no room / at all$"
     ):
         tool.run([toy, "run"], tmp_path)
+    bad = RECORDED / "sysbench_bad_option.txt"
+    sysbench_1 = Tool("sysbench", "sysbench 1.0.20", "sysbench 1.0.20")
+    with pytest.raises(OutputError, match=r"1.0.20: .*invalid option: --cpu-max-primes=3$"):
+        sysbench_1.run(["sh", "-c", f"cat {bad}; exit 1"], tmp_path)
     with pytest.raises(OutputError, match=r"line 'rate:'; given: no output. Known is .* toy 7.0$"):
         tool.text("").number("rate:", r"rate: (\d+)")
 
 
 def test_what_a_tool_measured_is_one_step_at_the_end_of_its_run(tmp_path: Path) -> None:
-    toy = Tool("toy", "toy 7.1", "tools", "toy 7.0")
-    done = toy.run([sys.executable, "-c", "pass"], tmp_path)
+    toy = Tool("toy", "toy 7.1", "toy 7.0")
     with StepLog(tmp_path / "steps.jsonl") as steps:
-        tell_steps(Context("toy", tmp_path, steps), done, 7, done.seconds / 2)
-        tell_steps(Context("toy", tmp_path, steps), done, 7, done.seconds * 2)
+        context = Context("toy", tmp_path, steps)
+        mark = context.mark("first_step_begin")
+        done = toy.run([sys.executable, "-c", "pass"], tmp_path)
+        tell_steps(context, done, 7, done.seconds / 2)
+        context.marks["first_step_begin"] = done.begin
+        tell_steps(context, done, 7, done.seconds * 2)
     rows = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
     told = [(row["step"], row["phase"], row["items"]) for row in rows]
     assert told == [(1, "warmup", 0), (2, "measured", 7), (1, "measured", 7)]
     for row in (rows[1], rows[2]):
         assert row["mono"] + row["duration_s"] == pytest.approx(done.begin + done.seconds, abs=1e-6)
-    assert rows[0]["duration_s"] == rows[1]["duration_s"]
+    assert rows[0]["mono"] == pytest.approx(mark, abs=1e-6)
+    assert mark + rows[0]["duration_s"] == pytest.approx(rows[1]["mono"], abs=1e-6)
 
 
 MOUNTINFO = """\
