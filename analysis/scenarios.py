@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from . import text
+from . import disturbed, text
 from .metrics import DASH
-from .tables import Tables
+from .tables import Tables, records
 
 # A grid has at least so many sizes of a cluster; fewer are read off the tables of the cells.
 GRID = 4
 SIZE = ("servers", "workers")
+NO = {"ratio": math.nan, "ratio_low": math.nan, "ratio_high": math.nan, "n": 0}
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,59 @@ class Table:
 
 def tables(found: Tables) -> list[Table]:
     """Those that this run has data for."""
-    return [table for table in (limits(found), grid(found), neighbours(found)) if table.rows]
+    every = (limits(found), grid(found), neighbours(found), used(found), with_all(found))
+    return [table for table in every if table.rows]
+
+
+def used(found: Tables) -> Table:
+    """A row an arm: how often the rule struck it, and who used the CPUs beside its trials."""
+    known = found.struck[list(disturbed.USERS)].notna().any(axis=None)
+    rows = [
+        (
+            *(row["short"], str(row["attempts"]), str(row["void"]), _share(row["share"])),
+            *(f"{row[name]:.3f}" if pd.notna(row[name]) else DASH for name in disturbed.USERS),
+        )
+        for row in records(found.struck)
+        if known or row["void"]
+    ]
+    return Table(
+        "What else the hosts did",
+        "How many attempts each arm had, and how many of them the experiment's rule voided since "
+        "something else disturbed them; and how many CPUs others, the platform's own processes "
+        "(engine, overlay daemon) and Strata used beside the trials that count, on average.",
+        ("Platform", "Attempts", "Void", "Share", "Others", "Platform's", "Strata's"),
+        rows,
+        {1, 2, 3, 4, 5, 6},
+    )
+
+
+def with_all(found: Tables) -> Table:
+    """A row an arm and headline metric: its answer with and without what was disturbed."""
+    rows = []
+    for row in records(found.without_rule):
+        of = found.overall
+        if found.metric(row["metric"]).headline:
+            own = of[(of["arm"] == row["arm"]) & (of["metric"] == row["metric"])] if len(of) else of
+            rows.append(
+                (
+                    *(row["short"], found.metric(row["metric"]).label),
+                    *(text for one in (records(own)[:1] or [NO]) for text in _answer(one)),
+                    *_answer(row),
+                )
+            )
+    return Table(
+        "With and without the disturbed trials",
+        "Over all cases: as it stands above, and as it would be with the first attempt of every "
+        "trial, had there been no rule. Where the two differ, what disturbed the run decides.",
+        ("Platform", "Metric", "Without", "95 %", "Pairs", "With", "95 %", "Pairs"),
+        rows,
+        {2, 3, 4, 5, 6, 7},
+    )
+
+
+def _answer(row: Mapping[Any, Any]) -> tuple[str, str, str]:
+    span = text.span(row["ratio_low"], row["ratio_high"]).strip("()") or "none"
+    return text.percent(row["ratio"]), span, str(row["n"])
 
 
 def limits(found: Tables) -> Table:

@@ -26,7 +26,8 @@ ASKED = {
 
 
 def events(results: Path) -> list[dict[str, Any]]:
-    lines = [line for path in results.glob("*/journal.jsonl") for line in path.open()]
+    texts = [path.read_text() for path in results.glob("*/journal.jsonl")]
+    lines = [line for text in texts for line in text.splitlines(keepends=True)]
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
