@@ -1,4 +1,5 @@
-"""What only some runs have: clusters beside their limit, neighbours, a grid of cluster sizes."""
+"""What only some runs have: clusters beside their limit, neighbours, a grid of cluster sizes, what
+disturbed them, the speed of their hosts."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from . import disturbed, text
+from . import covariate, disturbed, inference, text
 from .metrics import DASH
 from .tables import Tables, records
 
@@ -36,8 +37,8 @@ class Table:
 
 def tables(found: Tables) -> list[Table]:
     """Those that this run has data for."""
-    every = (limits(found), grid(found), neighbours(found), used(found), with_all(found))
-    return [table for table in every if table.rows]
+    kinds = (limits, grid, neighbours, used, with_all, at_equal_speed)
+    return [table for table in (kind(found) for kind in kinds) if table.rows]
 
 
 def used(found: Tables) -> Table:
@@ -83,6 +84,30 @@ def with_all(found: Tables) -> Table:
         ("Platform", "Metric", "Without", "95 %", "Pairs", "With", "95 %", "Pairs"),
         rows,
         {2, 3, 4, 5, 6, 7},
+    )
+
+
+def at_equal_speed(found: Tables) -> Table:
+    """A row an arm and headline metric: the plain answer, and with the speed of the hosts."""
+    rows = []
+    for row in records(found.overall):
+        metric = found.metric(row["metric"])
+        fits = covariate.adjusted(found.trials, metric.name) if metric.headline else {}
+        if row["arm"] in fits:
+            effect, slope = fits[row["arm"]]
+            ends = {"ratio_low": inference.ratio(effect.low)}
+            ends |= {"ratio_high": inference.ratio(effect.high), "n": row["n"]}
+            plain, other = _answer(row), _answer({"ratio": inference.ratio(effect.mean), **ends})
+            rows.append((row["short"], metric.label, *plain[:2], *other[:2], f"{slope:+.2f}"))
+    return Table(
+        "With the reference burst as covariate",
+        "Over all cases: the plain answer, and the one at equal speed of the hosts, as a short "
+        "burst of work outside of the platform told it right before and after each trial. The "
+        "slope says by how many percent the metric changes with one percent of that speed. It is "
+        "a figure beside the answer, and no verdict.",
+        ("Platform", "Metric", "Plain", "95 %", "At equal speed", "95 %", "Slope"),
+        rows,
+        {2, 3, 4, 5, 6},
     )
 
 
