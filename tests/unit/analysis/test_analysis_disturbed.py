@@ -81,6 +81,17 @@ def test_the_answer_with_and_without_them(found: tables.Tables) -> None:
         assert words in said, said
 
 
+def test_a_trial_that_stays_disturbed_costs_its_pair_and_is_no_confound(tmp_path: Path) -> None:
+    folder = run(tmp_path / "shaken")
+    last = sorted(folder.glob("trials/*.a2/record.json"))[0]
+    why = {"cause": "disturbed", "message": "again"}
+    record = json.loads(last.read_text()) | {"status": "void", "reason": why}
+    last.write_text(json.dumps(record))
+    found = tables.build(load.load(folder))
+    assert found.overall[found.overall["metric"] == "throughput"].iloc[0]["n"] == 5
+    assert found.confounds.empty
+
+
 def test_without_disturbed_trials_nothing_is_said_of_them(tmp_path: Path) -> None:
     quiet = tables.build(load.load(Synthetic(cells(NATIVE, DOCKER)).write(tmp_path / "quiet")))
     assert quiet.without_rule.empty and not quiet.struck["void"].any()
