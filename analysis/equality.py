@@ -16,6 +16,7 @@ import pandas as pd
 
 from schema.fingerprint import field
 
+from . import disturbed
 from .conditions import COMPUTED
 from .load import Loaded, canonical
 from .metrics import DASH, Metric
@@ -130,11 +131,13 @@ def _alike(key: str, ours: Any, theirs: Any) -> bool:
 
 
 def _of_ends(trials: pd.DataFrame, arm: Arm) -> Iterator[dict[str, Any]]:
-    """Trials that did not end well: those that are left of such an arm may be its better ones."""
+    """Trials that did not end well: those that are left of such an arm may be its better ones.
+
+    Not those that the rule on disturbed trials voided: it never looks at how a trial ended.
+    """
+    ended = (trials["status"] != "ok") & (trials["cause"] != disturbed.CAUSE)
     lost = [
-        trials[
-            (trials["cell"] == cell) & (trials["role"] == "measured") & (trials["status"] != "ok")
-        ]
+        trials[(trials["cell"] == cell) & (trials["role"] == "measured") & ended]
         for cell in (arm.cell, arm.cell_baseline)
     ]
     if len(lost[0]) != len(lost[1]):

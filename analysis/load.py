@@ -52,6 +52,7 @@ class Loaded:
     metrics: Metrics
     facts: dict[str, dict[str, Any]]  # by trial: the conditions that it ran under, flat
     set_aside: list[str]  # what records say that cannot be used, and why
+    attempts: pd.DataFrame  # as `trials`, a row an attempt, earlier ones of a trial among them
 
     def progress(self) -> tuple[int, int]:
         """Slots of which every trial has a record, and all slots."""
@@ -66,9 +67,11 @@ class Loaded:
         if done != slots:
             found.append(f"This run is not complete: {done} of {slots} slots have finished.")
         if self.repeated:
+            disturbed = int((self.attempts["cause"] == "disturbed").sum())
             found.append(
-                f"{self.repeated} failed trials were tried again; their last attempt counts, and "
-                "the earlier ones are in the folder of the run."
+                f"{self.repeated} trials were run again, since they had failed or something "
+                f"disturbed their pair ({disturbed} trials were disturbed); the last attempt "
+                "counts, and the earlier ones are in the folder of the run."
             )
         if usable(self.trials).empty:
             found.append(self._none_good())
@@ -99,7 +102,8 @@ def load(folder: Path) -> Loaded:
 
     `trials` holds run, slot, trial, cell, repetition, role, platform, hosts, status, cause,
     message, started, family and image, dataset and duration_s (launch to finish); a column for
-    each level, for each metric (in its base unit) and, as `phase_NAME`, for each phase (s).
+    each level, for each metric (in its base unit), as `phase_NAME` for each phase (s), and as
+    `disturbance_NAME` for each cause that disturbed it (its share of the measured span).
     `levels` is their canonical JSON. `flags` holds trial, name, detail; `drift` holds trial, key,
     reference, now.
 
@@ -133,11 +137,16 @@ def of_records(
     if not records:
         raise SchemaError(f"{folder} has no record that can be used: {set_aside[0]}")
     metrics = _metrics(run, records)
+    trials = pd.DataFrame([_row(record, metrics) for record in records])
+    last = {(record.trial, record.attempt) for record in records}
+    earlier, _ = sound([r for r in every if (r.trial, r.attempt) not in last], run, plan)
+    before = pd.DataFrame([_row(record, metrics) for record in earlier])
     return Loaded(
         folder=folder,
         run=run,
         plan=plan,
-        trials=pd.DataFrame([_row(record, metrics) for record in records]),
+        trials=trials,
+        attempts=pd.concat([trials, before], ignore_index=True) if len(before) else trials,
         flags=_details(records, "flags", ["name", "detail"]),
         drift=_details(records, "drift", ["key", "reference", "now"]),
         hosts={},
@@ -188,6 +197,7 @@ def canonical(value: Any) -> str:
 def _row(record: schema.Record, metrics: Metrics) -> dict[str, Any]:
     row, workload = _facts(record), _workload(record)
     measured = {
+        **{f"disturbance_{name}": share for name, share in record.disturbance.items()},
         **{metrics.column(workload, name): m.value for name, m in record.metrics.items()},
         **{f"phase_{name}": seconds for name, seconds in record.phases.items()},
     }
@@ -205,6 +215,7 @@ def _facts(record: schema.Record) -> dict[str, Any]:
         "trial": record.trial,
         "cell": record.cell,
         "repetition": record.repetition,
+        "attempt": record.attempt,
         "block": record.block,
         "round": record.round,
         "folder": schema.attempt_folder(record.trial, record.attempt),

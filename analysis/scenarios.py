@@ -1,19 +1,23 @@
-"""What only some runs have: clusters beside their limit, neighbours, a grid of cluster sizes."""
+"""What only some runs have: clusters beside their limit, neighbours, a grid of cluster sizes, what
+disturbed them, the speed of their hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from . import text
+from . import covariate, disturbed, inference, text
 from .metrics import DASH
-from .tables import Tables
+from .tables import Tables, records
 
 # A grid has at least so many sizes of a cluster; fewer are read off the tables of the cells.
 GRID = 4
 SIZE = ("servers", "workers")
+NO = {"ratio": math.nan, "ratio_low": math.nan, "ratio_high": math.nan, "n": 0}
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,83 @@ class Table:
 
 def tables(found: Tables) -> list[Table]:
     """Those that this run has data for."""
-    return [table for table in (limits(found), grid(found), neighbours(found)) if table.rows]
+    kinds = (limits, grid, neighbours, used, with_all, at_equal_speed)
+    return [table for table in (kind(found) for kind in kinds) if table.rows]
+
+
+def used(found: Tables) -> Table:
+    """A row an arm: how often the rule struck it, and who used the CPUs beside its trials."""
+    known = found.struck[list(disturbed.USERS)].notna().any(axis=None)
+    rows = [
+        (
+            *(row["short"], str(row["attempts"]), str(row["void"]), _share(row["share"])),
+            *(f"{row[name]:.3f}" if pd.notna(row[name]) else DASH for name in disturbed.USERS),
+        )
+        for row in records(found.struck)
+        if known or row["void"]
+    ]
+    return Table(
+        "What else the hosts did",
+        "How many attempts each arm had, and how many of them the experiment's rule voided since "
+        "something else disturbed them; and how many CPUs others, the platform's own processes "
+        "(engine, overlay daemon) and Strata used beside the trials that count, on average.",
+        ("Platform", "Attempts", "Void", "Share", "Others", "Platform's", "Strata's"),
+        rows,
+        {1, 2, 3, 4, 5, 6},
+    )
+
+
+def with_all(found: Tables) -> Table:
+    """A row an arm and headline metric: its answer with and without what was disturbed."""
+    rows = []
+    for row in records(found.without_rule):
+        of = found.overall
+        if found.metric(row["metric"]).headline:
+            own = of[(of["arm"] == row["arm"]) & (of["metric"] == row["metric"])] if len(of) else of
+            rows.append(
+                (
+                    *(row["short"], found.metric(row["metric"]).label),
+                    *(text for one in (records(own)[:1] or [NO]) for text in _answer(one)),
+                    *_answer(row),
+                )
+            )
+    return Table(
+        "With and without the disturbed trials",
+        "Over all cases: as it stands above, and as it would be with the first attempt of every "
+        "trial, had there been no rule. Where the two differ, what disturbed the run decides.",
+        ("Platform", "Metric", "Without", "95 %", "Pairs", "With", "95 %", "Pairs"),
+        rows,
+        {2, 3, 4, 5, 6, 7},
+    )
+
+
+def at_equal_speed(found: Tables) -> Table:
+    """A row an arm and headline metric: the plain answer, and with the speed of the hosts."""
+    rows = []
+    for row in records(found.overall):
+        metric = found.metric(row["metric"])
+        fits = covariate.adjusted(found.trials, metric.name) if metric.headline else {}
+        if row["arm"] in fits:
+            effect, slope = fits[row["arm"]]
+            ends = {"ratio_low": inference.ratio(effect.low)}
+            ends |= {"ratio_high": inference.ratio(effect.high), "n": row["n"]}
+            plain, other = _answer(row), _answer({"ratio": inference.ratio(effect.mean), **ends})
+            rows.append((row["short"], metric.label, *plain[:2], *other[:2], f"{slope:+.2f}"))
+    return Table(
+        "With the reference burst as covariate",
+        "Over all cases: the plain answer, and the one at equal speed of the hosts, as a short "
+        "burst of work outside of the platform told it right before and after each trial. The "
+        "slope says by how many percent the metric changes with one percent of that speed. It is "
+        "a figure beside the answer, and no verdict.",
+        ("Platform", "Metric", "Plain", "95 %", "At equal speed", "95 %", "Slope"),
+        rows,
+        {2, 3, 4, 5, 6},
+    )
+
+
+def _answer(row: Mapping[Any, Any]) -> tuple[str, str, str]:
+    span = text.span(row["ratio_low"], row["ratio_high"]).strip("()") or "none"
+    return text.percent(row["ratio"]), span, str(row["n"])
 
 
 def limits(found: Tables) -> Table:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import pandas as pd
 
-from . import equality, matching, stats, steadiness
+from . import disturbed, equality, matching, stats, steadiness
 from . import load as loading
 from .load import Loaded
 from .metrics import Metric
@@ -25,7 +25,9 @@ class Tables:
     trials: a row a trial of `matching.assign`. summary, comparisons, overall: see `stats`; the
     last two name their `confounds`, which are listed by `equality.confounds`.
     counts: case, arm, short, cell, ok, failed, void. flags: trial, name, detail, arm, short,
-    case. lost: failed and void trials with their reasons. unjudged: how many trials have too few
+    case. lost: failed and void trials with their reasons. struck: how often the rule on disturbed
+    trials struck each arm, see `disturbed`; without_rule: as `overall`, were there no such rule,
+    and empty where it struck nobody. unjudged: how many trials have too few
     measured steps to tell whether they were steady. steps, usage: see `load`. unread: the files of
     which they lack the rows, and why.
     """
@@ -39,6 +41,8 @@ class Tables:
     counts: pd.DataFrame
     flags: pd.DataFrame
     lost: pd.DataFrame
+    struck: pd.DataFrame
+    without_rule: pd.DataFrame
     unjudged: int
     steps: pd.DataFrame
     usage: pd.DataFrame
@@ -105,11 +109,25 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
             ignore_index=True,
         ).merge(names_of, on="trial"),
         lost=trials[trials["status"] != "ok"],
+        struck=disturbed.struck(loaded.attempts, trials),
+        without_rule=_without_rule(loaded, known),
         unjudged=int((~judged["judged"].astype(bool)).sum()),
         steps=steps,
         usage=usage,
         unread=no_steps + no_usage,
     )
+
+
+def _without_rule(loaded: Loaded, known: list[Metric]) -> pd.DataFrame:
+    """The answer over all cases as it would be if no trial had been void for being disturbed."""
+    if not (loaded.attempts["cause"] == disturbed.CAUSE).any():
+        return pd.DataFrame()
+    first = disturbed.without_rule(loaded.attempts)
+    trials = matching.assign(replace(loaded, trials=first))
+    if not trials["is_baseline"].any():
+        return pd.DataFrame()
+    single = stats.compare(trials, known)
+    return stats.overall(trials, known, single, model=False)
 
 
 def _named(rows: pd.DataFrame, confounds: pd.DataFrame, by: str) -> list[str]:
@@ -126,10 +144,10 @@ def derived(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def flags(recorded: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
-    """The flags of the records, and `not_steady` where the steps show it: trial, name, detail."""
+    """The flags of the records, and those that their steps raise: trial, name, detail."""
     known = set(recorded.loc[recorded["name"] == "not_steady", "trial"])
     found = steadiness.flags(judged)
-    more = found[~found["trial"].isin(known)]
+    more = found[~(found["trial"].isin(known) & (found["name"] != "outliers"))]
     return pd.concat([recorded, more], ignore_index=True) if len(more) else recorded
 
 

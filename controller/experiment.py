@@ -80,8 +80,8 @@ class Disturbed(Closed):
     The trial itself may be behind those that are null here: by default it is not judged by them.
     """
 
-    others: Share | None = 0.05
-    steal: Share | None = 0.05
+    others: Share | None = 0.1
+    steal: Share | None = 0.1
     swap: Share | None = None
     pressure_cpu: Share | None = None
     pressure_memory: Share | None = None
@@ -218,7 +218,7 @@ EXAMPLES = {
     "repeats": "repeats: 5",
     "batch_size": "batch_size: 32",
     "seed": "seed: 1",
-    "disturbed": "disturbed: {others: 0.05, again: 2}, or disturbed: false",
+    "disturbed": "disturbed: {others: 0.1, again: 2}, or disturbed: false",
 }
 
 

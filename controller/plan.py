@@ -26,8 +26,8 @@ RECORD_BYTES = 256 * 1024
 STEP_BYTES = 120
 # From the launch of a background job to its first measured step.
 BACKGROUND_START_S = 30.0
-# Launching a module, settling, writing the record.
-TRIAL_OVERHEAD_S = 1.5
+# Launching a module, settling, two reference bursts, writing the record.
+TRIAL_OVERHEAD_S = 2.0
 # Each is an entry in plan.json. Ten times what the largest design of a paper needs in a week.
 MOST_PROGRAMS = 100_000
 

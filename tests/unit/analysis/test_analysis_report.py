@@ -127,7 +127,7 @@ def test_same_run_gives_same_bytes(tmp_path: Path) -> None:
     report.make(run)
     second = {path.name: path.read_bytes() for path in (run / "report").iterdir()}
     assert first == second
-    assert len(first) == 9
+    assert len(first) == 11
 
 
 def test_make_returns_summary_and_page(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_trial_that_was_tried_again_counts_once(tmp_path: Path) -> None:
     found = load(folder)
     assert (found.trials["status"] == "ok").all() and len(found.trials) == 6
     assert found.progress() == (6, 6)
-    assert "1 failed trials were tried again" in found.notices()[0]
+    assert "1 trials were run again, since they had failed" in found.notices()[0]
     report.make(folder)
     page = (folder / "report/index.html").read_text()
     assert f"../trials/{first.parent.name}.a2/record.json" in page

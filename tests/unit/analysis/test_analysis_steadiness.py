@@ -42,8 +42,9 @@ def test_a_window_that_drifts_is_flagged_with_how_much(rise: float) -> None:
     judged = steadiness.judge(frame(noise(100) * np.linspace(1, rise, 100)))
     assert not judged["steady"].iloc[0]
     flag = steadiness.flags(judged).iloc[0]
-    assert flag["name"] == "not_steady"
+    assert flag["name"] == "no_steady_state"
     assert ("slower" in flag["detail"]) == (rise > 1)
+    assert judged["drift"].iloc[0] == pytest.approx(rise - 1, abs=0.05)
 
 
 def test_steps_of_one_length_that_do_less_and_less_are_flagged() -> None:
@@ -84,3 +85,68 @@ def test_without_steps_nothing_is_judged() -> None:
     judged = steadiness.judge(pd.DataFrame())
     assert judged.empty
     assert steadiness.flags(judged).empty
+
+
+def correlated(count: int, correlation: float, spread: float, seed: int) -> np.ndarray:
+    """Steps of which each follows the one before (a stationary AR(1) of their logarithms)."""
+    rng = np.random.default_rng(seed)
+    logs = rng.normal(size=count + 100)
+    for at in range(1, len(logs)):
+        logs[at] = correlation * logs[at - 1] + np.sqrt(1 - correlation**2) * logs[at]
+    return np.exp(spread * logs[100:])
+
+
+def flagged(windows: list[np.ndarray]) -> float:
+    """The share of windows that are not called steady."""
+    return float(np.mean([not steady(frame(window)) for window in windows]))
+
+
+@pytest.mark.parametrize("correlation", [0.6, 0.9])
+@pytest.mark.parametrize("count", [15, 30, 100])
+def test_steps_that_follow_each_other_are_steady(count: int, correlation: float) -> None:
+    windows = [correlated(count, correlation, 0.1, seed) for seed in range(200)]
+    assert flagged(windows) < 0.05
+
+
+@pytest.mark.parametrize("dwell", [1, 2, 4])
+def test_a_host_of_two_levels_is_not_flagged_by_chance(dwell: int) -> None:
+    """It changes its level after so many steps on average, by a third."""
+    windows = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        at = np.cumsum(rng.random(100) < 1 / dwell) + rng.integers(2)
+        slow = at % 2 if dwell > 1 else rng.integers(2, size=100)
+        windows.append(np.where(slow, 1.33, 1.0) * noise(100, seed))
+    assert flagged(windows) < 0.05
+
+
+@pytest.mark.parametrize("count", [15, 30, 100])
+def test_a_slow_middle_third_is_found_and_said_where(count: int) -> None:
+    windows = [noise(count, seed, 0.02) for seed in range(100)]
+    third = count // 3
+    for window in windows:
+        window[third : 2 * third] *= 1.3
+    assert flagged(windows) > 0.9
+    (row,) = steadiness.judge(frame(windows[-1])).to_dict("records")
+    assert row["state"] == "not_steady"
+    assert row["detail"].endswith("slower than the others")
+    assert row["drift"] == pytest.approx(0.3, abs=0.1)
+
+
+def test_a_window_that_is_not_steady_without_its_slow_stretch_either_has_no_steady_state() -> None:
+    levels = np.repeat([1.0, 1.0, 1.0, 1.2, 4.0, 4.0], [17, 17, 17, 17, 16, 16])
+    (row,) = steadiness.judge(frame(noise(100) * levels)).to_dict("records")
+    assert (row["state"], row["steady"]) == ("no_steady_state", False)
+
+
+def test_single_slow_steps_are_told_and_stay() -> None:
+    durations = noise(60)
+    durations[[50, 55, 58]] *= 20
+    judged = steadiness.judge(frame(durations))
+    (flag,) = steadiness.flags(judged).to_dict("records")
+    assert (flag["name"], flag["detail"][:19]) == ("outliers", "3 of 60 measured st")
+
+
+def test_steps_without_any_noise_are_steady_or_not() -> None:
+    assert steady(frame(np.full(30, 0.25)))
+    assert not steady(frame(np.repeat([1.0, 1.2, 1.0], 10)))
