@@ -144,9 +144,7 @@ def _changes(
     ]
 
 
-def _trials(
-    tables: Tables, metrics: Sequence[Metric], cells: pd.DataFrame
-) -> dict[str, Any]:
+def _trials(tables: Tables, metrics: Sequence[Metric], cells: pd.DataFrame) -> dict[str, Any]:
     """Columns, a value a trial. `values` has a list a metric; `flags` and `reasons` a text."""
     trials = tables.trials[tables.trials["role"] == "measured"].reset_index(drop=True)
     flags = tables.flags.groupby("trial", observed=True)["name"].agg(", ".join).to_dict()

@@ -90,7 +90,7 @@ def context(tables: Tables) -> dict[str, Any]:
         "degradation": degradation(tables),
         "scenarios": scenarios.tables(tables),
         "flags": flags(tables),
-        "flag_counts": flag_counts(tables),
+        "flag_counts": tables.flag_counts(),
         "unjudged": tables.unjudged,
         "flops": flops(tables),
         "drift": _texts(loaded.drift, ("reference", "now")),
@@ -154,12 +154,6 @@ def flags(tables: Tables) -> list[dict[str, Any]]:
         rows.append({"case": case, "short": short, "name": name, "count": len(group),
                      "details": details})  # fmt: skip
     return rows
-
-
-def flag_counts(tables: Tables) -> list[dict[str, Any]]:
-    """How many trials bear each flag, the commonest first."""
-    found = tables.flags.groupby("name")["trial"].nunique().sort_values(ascending=False, kind="stable")
-    return [{"name": name, "count": int(count)} for name, count in found.items()]
 
 
 def flops(tables: Tables) -> list[dict[str, str]]:
