@@ -9,7 +9,8 @@ from typing import Literal
 def summary_lines(run_dir: Path | str, table: Literal["", "latex", "markdown"] = "") -> list[str]:
     """What a run answers, as lines of at most 100 columns; writes nothing.
 
-    With `table` its main table alone, in that language. Raises SchemaError or AnalysisError. Imports late: `schema` needs no pandas.
+    With `table` its main table alone, in that language. Raises SchemaError or AnalysisError.
+    Imports late: `schema` needs no pandas.
     """
     from . import load, tables, terminal  # noqa: PLC0415
 

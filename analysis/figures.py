@@ -217,7 +217,7 @@ def _usage(tables: Tables, cells: pd.DataFrame) -> list[dict[str, Any]]:
     bins = (found["t"].clip(lower=0) // width).astype(int).rename("bin")
     each = found.groupby(["cell", bins, found["trial"]], observed=True)[have].mean()
     over = each.groupby(level=[0, 1])
-    enough = found.groupby("cell")["trial"].nunique() / 2
+    enough = (found.groupby("cell")["trial"].nunique() / 2).to_dict()
     count = over.size()
     table = over.median()[count >= count.index.get_level_values(0).map(enough)]
     memory = scale(_known(found, "memory_used"), "bytes")

@@ -112,8 +112,8 @@ def answers(tables: Tables) -> list[dict[str, Any]]:
             if metric.name in by_metric
         ]
         name = group["short"].iloc[0]
-        rows.append({"arm": shown(str(name)), "place": tables.order.index(str(arm)), "entries": entries,
-                     "is_control": bool(group["is_control"].all())})  # fmt: skip
+        rows.append({"arm": shown(str(name)), "place": tables.order.index(str(arm)),
+                     "entries": entries, "is_control": bool(group["is_control"].all())})  # fmt: skip
     return sorted(rows, key=lambda row: row["is_control"])
 
 
@@ -142,7 +142,8 @@ def degradation(tables: Tables) -> list[dict[str, Any]]:
             how = scale(means.values(), metric.unit)
             shown = [_comparison(row, means, how) for row in records(rows)]
             found.append({"title": metric.label, "better": metric.better, "unit": how.unit,
-                          "headline": metric.headline, "rows": shown, "count": len(shown)})  # fmt: skip
+                          "headline": metric.headline, "count": len(shown),
+                          "rows": shown})  # fmt: skip
     return found
 
 

@@ -56,10 +56,10 @@ class Tables:
         return found + [f"Left out of the figures: {each}" for each in self.unread]
 
     def flag_counts(self) -> str:
-        """How many trials bear each flag, the commonest first: `8 × steal, 1 × swap`."""
+        """How many trials bear each flag, the commonest first: `steal 8, swap 1`."""
         found = self.flags.groupby("name")["trial"].nunique().sort_index()
         found = found.sort_values(ascending=False, kind="stable")
-        return ", ".join(f"{count} × {name}" for name, count in found.items())
+        return ", ".join(f"{name} {count}" for name, count in found.items())
 
     def metric(self, name: str) -> Metric:
         """What is known of a metric of the summary."""

@@ -74,7 +74,7 @@ CLICKS = """
   const at = {bubbles: true, clientX: box.left + box.width / 2, clientY: box.top + box.height / 2};
   svg.dispatchEvent(new frame.PointerEvent("pointermove", {...at, pointerType: "mouse"}));
   await settled();
-  out.hover = [...svg.querySelectorAll("[aria-label=tip] text")].map((e) => e.textContent).join(" ");
+  out.hover = [...svg.querySelectorAll("[aria-label=tip] text")].map((e) => e.textContent).join();
   first.dispatchEvent(new frame.MouseEvent("click", at));
   await settled();
   out.opened = look();
@@ -103,7 +103,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def browse(
     page: Path, profile: Path, script: str, *more: str, width: int = 1280, address: str = ""
 ) -> dict[str, Any]:
-    """What the script finds in a frame of `width` pixels. The browser has nothing to complain of."""
+    """What the script finds in a frame of `width` pixels. The browser complains of nothing."""
     probe = page.with_name("probe.html")
     probe.write_text(PROBE.format(width=width, script=script, address=address))
     done = chromium(profile, *more, "--dump-dom", "--window-size=1400,1000", probe.as_uri())

@@ -1,4 +1,4 @@
-"""The data of the page's figures: what is in it, how small it is, and that a cell can be run again."""
+"""The data of the page's figures: what is in it, and that a cell can be run again."""
 
 from __future__ import annotations
 
