@@ -113,7 +113,8 @@ def answers(tables: Tables) -> list[dict[str, Any]]:
         ]
         name = group["short"].iloc[0]
         rows.append({"arm": shown(str(name)), "place": tables.order.index(str(arm)),
-                     "entries": entries, "is_control": bool(group["is_control"].all())})  # fmt: skip
+                     "entries": entries,
+                     "is_control": bool(group["is_control"].all())})  # fmt: skip
     return sorted(rows, key=lambda row: row["is_control"])
 
 

@@ -281,6 +281,7 @@ function command(cell) {
 function record(look) {
   const panel = find("record"), i = trials.name.indexOf(look.state.get("-trial"));
   panel.hidden = i < 0;
+  panel.replaceChildren();
   if (i < 0) return;
   const cell = cells[trials.cell[i]];
   const lost = trials.lost[i];
