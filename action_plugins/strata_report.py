@@ -21,7 +21,7 @@ class ActionModule(RunAction):
 
     def act(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         run = opening.of(folder, given["plan"])
-        # matplotlib and pandas take a second to import, which no other task should pay.
+        # pandas and scipy take a second to import, which no other task should pay.
         from analysis import report  # noqa: PLC0415
 
         lines = report.make(folder)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 
-def summary_lines(run_dir: Path | str) -> list[str]:
+def summary_lines(run_dir: Path | str, table: Literal["", "latex", "markdown"] = "") -> list[str]:
     """What a run answers, as lines of at most 100 columns; writes nothing.
 
-    Raises SchemaError or AnalysisError. Imports late: `schema` needs no pandas.
+    With `table` its main table alone, in that language. Raises SchemaError or AnalysisError.
+    Imports late: `schema` needs no pandas.
     """
     from . import load, tables, terminal  # noqa: PLC0415
 
-    return terminal.summary(tables.build(load.load(Path(run_dir)), judge_steps=False))
+    built = tables.build(load.load(Path(run_dir)), judge_steps=False)
+    return terminal.main_table(built, table) if table else terminal.summary(built)

@@ -43,11 +43,11 @@ def _lines(options: argparse.Namespace) -> list[str]:
     if options.command == "report":
         from .report import make  # noqa: PLC0415
 
-        return make(options.run)
+        return make(options.run, options.table)
     if options.command == "show":
         from . import summary_lines  # noqa: PLC0415
 
-        return summary_lines(options.run)
+        return summary_lines(options.run, options.table)
     from . import load, two_runs, two_runs_page  # noqa: PLC0415
 
     left = [load.load(run) for run in (options.left, *options.before)]
@@ -62,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="print the summary and write nothing")
     for command in (report, show):
         command.add_argument("run", type=Path, metavar="RUN", help="a folder in results/")
+        command.add_argument("--table", choices=("latex", "markdown"), default="",
+                             help="print the main table alone, in this language")  # fmt: skip
     compare = commands.add_parser("compare", help="what changed from run A to run B, cell by cell")
     compare.add_argument("left", type=Path, metavar="RUN_A")
     compare.add_argument("right", type=Path, metavar="RUN_B")

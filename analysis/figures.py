@@ -144,9 +144,7 @@ def _changes(
     ]
 
 
-def _trials(
-    tables: Tables, metrics: Sequence[Metric], cells: pd.DataFrame
-) -> dict[str, Any]:
+def _trials(tables: Tables, metrics: Sequence[Metric], cells: pd.DataFrame) -> dict[str, Any]:
     """Columns, a value a trial. `values` has a list a metric; `flags` and `reasons` a text."""
     trials = tables.trials[tables.trials["role"] == "measured"].reset_index(drop=True)
     flags = tables.flags.groupby("trial", observed=True)["name"].agg(", ".join).to_dict()
@@ -219,7 +217,7 @@ def _usage(tables: Tables, cells: pd.DataFrame) -> list[dict[str, Any]]:
     bins = (found["t"].clip(lower=0) // width).astype(int).rename("bin")
     each = found.groupby(["cell", bins, found["trial"]], observed=True)[have].mean()
     over = each.groupby(level=[0, 1])
-    enough = found.groupby("cell")["trial"].nunique() / 2
+    enough = (found.groupby("cell")["trial"].nunique() / 2).to_dict()
     count = over.size()
     table = over.median()[count >= count.index.get_level_values(0).map(enough)]
     memory = scale(_known(found, "memory_used"), "bytes")

@@ -324,7 +324,7 @@ def _tables(loaded: Loaded, name: str) -> tuple[pd.DataFrame, list[str]]:
     tables.clear()
     frame = whole.to_pandas(split_blocks=True, self_destruct=True)
     pa.default_memory_pool().release_unused()
-    trial = pd.Categorical.from_codes(numbers, of)
+    trial = pd.Categorical.from_codes(numbers, pd.Index(of, dtype=str))
     return frame.assign(trial=trial), unread
 
 

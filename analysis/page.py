@@ -90,7 +90,7 @@ def context(tables: Tables) -> dict[str, Any]:
         "degradation": degradation(tables),
         "scenarios": scenarios.tables(tables),
         "flags": flags(tables),
-        "flag_counts": flag_counts(tables),
+        "flag_counts": tables.flag_counts(),
         "unjudged": tables.unjudged,
         "flops": flops(tables),
         "drift": _texts(loaded.drift, ("reference", "now")),
@@ -112,7 +112,8 @@ def answers(tables: Tables) -> list[dict[str, Any]]:
             if metric.name in by_metric
         ]
         name = group["short"].iloc[0]
-        rows.append({"arm": shown(str(name)), "place": tables.order.index(str(arm)), "entries": entries,
+        rows.append({"arm": shown(str(name)), "place": tables.order.index(str(arm)),
+                     "entries": entries,
                      "is_control": bool(group["is_control"].all())})  # fmt: skip
     return sorted(rows, key=lambda row: row["is_control"])
 
@@ -142,7 +143,8 @@ def degradation(tables: Tables) -> list[dict[str, Any]]:
             how = scale(means.values(), metric.unit)
             shown = [_comparison(row, means, how) for row in records(rows)]
             found.append({"title": metric.label, "better": metric.better, "unit": how.unit,
-                          "headline": metric.headline, "rows": shown, "count": len(shown)})  # fmt: skip
+                          "headline": metric.headline, "count": len(shown),
+                          "rows": shown})  # fmt: skip
     return found
 
 
@@ -154,12 +156,6 @@ def flags(tables: Tables) -> list[dict[str, Any]]:
         rows.append({"case": case, "short": short, "name": name, "count": len(group),
                      "details": details})  # fmt: skip
     return rows
-
-
-def flag_counts(tables: Tables) -> list[dict[str, Any]]:
-    """How many trials bear each flag, the commonest first."""
-    found = tables.flags.groupby("name")["trial"].nunique().sort_values(ascending=False, kind="stable")
-    return [{"name": name, "count": int(count)} for name, count in found.items()]
 
 
 def flops(tables: Tables) -> list[dict[str, str]]:

@@ -6,16 +6,17 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 from . import export, page
 from . import tables as report_tables
 from .errors import AnalysisError
 from .load import load
-from .terminal import summary
+from .terminal import main_table, summary
 
 
-def make(run_dir: Path | str) -> list[str]:
-    """Write RUN/report and return the summary, a line each.
+def make(run_dir: Path | str, table: Literal["", "latex", "markdown"] = "") -> list[str]:
+    """Write RUN/report and return the summary, a line each, or with `table` the main table alone.
 
     The same run gives the same bytes. The folder is whole or not there: it is written aside and
     renamed. Raises SchemaError or AnalysisError for a run that cannot be reported, before anything
@@ -33,6 +34,8 @@ def make(run_dir: Path | str) -> list[str]:
     export.write(tables, aside, replace)
     replace(aside / "index.html", html.encode())
     _put_in_place(aside, final)
+    if table:
+        return main_table(tables, table)
     return [*summary(tables), f"report: {final / 'index.html'}"]
 
 

@@ -59,6 +59,12 @@ class Tables:
         found += [f"Confounded: {equality.told(row)}." for row in records(self.confounds)]
         return found + [f"Left out of the figures: {each}" for each in self.unread]
 
+    def flag_counts(self) -> str:
+        """How many trials bear each flag, the commonest first: `steal 8, swap 1`."""
+        found = self.flags.groupby("name")["trial"].nunique().sort_index()
+        found = found.sort_values(ascending=False, kind="stable")
+        return ", ".join(f"{name} {count}" for name, count in found.items())
+
     def metric(self, name: str) -> Metric:
         """What is known of a metric of the summary."""
         return FIRST_OVER_LATER if name == FIRST_OVER_LATER.name else self.loaded.metrics.get(name)

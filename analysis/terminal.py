@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from . import headline as first
 from . import scenarios, text
@@ -13,6 +14,7 @@ from .shown import shown
 from .stats import stands_alone
 from .tables import Tables
 
+HEAD = ("platform", "case", "change", "95 % interval", "could see", "pairs", "verdict")
 NUMBERS = {2, 3, 4, 5}
 MOST_ROWS = 40  # a screen; a table on the page can be searched
 
@@ -25,13 +27,13 @@ def summary(tables: Tables) -> list[str]:
         lines.append("a demonstration: its figures are no basis for a decision")
     lines += tables.notices()
     lines += [part for line in first.sentences(tables) for part in textwrap.wrap(line, text.WIDTH)]
+    lines += figure(tables)
     for title, rows in answers(tables):
         lines += ["", title]
         if len(rows) > MOST_ROWS:
             lines.append(f"{len(rows)} comparisons: they are on the page")
             continue
-        lines += text.table(("platform", "case", "change", "95 % interval", "could see", "pairs",
-                             "verdict"), rows, NUMBERS, wrap=True)  # fmt: skip
+        lines += text.table(HEAD, rows, NUMBERS, wrap=True)
     if tables.comparisons.empty and len(tables.usable):
         lines += ["", *means(tables)]
     for found in scenarios.tables(tables):
@@ -41,6 +43,33 @@ def summary(tables: Tables) -> list[str]:
     lines += ["", *ended(tables)]
     overhead = report_tables.overhead(tables.loaded)
     return [shown(line, keep="") for line in [*lines, *filter(None, [overhead])]]
+
+
+def main_table(tables: Tables, style: Literal["latex", "markdown"]) -> list[str]:
+    """The comparisons of the headline metrics as a table for a paper or for notes."""
+    found = [(title, *row) for title, rows in answers(tables) for row in rows]
+    columns = {1 + number for number in NUMBERS}
+    return [shown(line) for line in text.STYLES[style](("metric", *HEAD), found, columns)]
+
+
+def figure(tables: Tables) -> list[str]:
+    """The first headline metric of each arm, over all cases, as intervals beside no change."""
+    rows = report_tables.records(tables.overall) if len(tables.overall) else []
+    leads = tables.loaded.metrics.leads
+    judged = [r for r in rows if r["verdict"] != "too few trials" and r["metric"] in leads]
+    judged = sorted(judged, key=lambda row: bool(row["is_control"]))
+    judged = [row for row in judged if all(map(math.isfinite, _interval(row)))]
+    if not judged or len(judged) > MOST_ROWS:
+        return []
+    ends = [1.0, *(end for row in judged for end in _interval(row))]
+    labels = [row["short"] for row in judged]
+    if len({row["metric"] for row in judged}) > 1:
+        labels = [f"{row['short']}, {tables.metric(row['metric']).label.lower()}" for row in judged]
+    return ["", *text.intervals(labels, [_interval(row) for row in judged], min(ends), max(ends))]
+
+
+def _interval(row: Mapping[Any, Any]) -> tuple[float, float, float]:
+    return row["ratio_low"], row["ratio"], row["ratio_high"]
 
 
 def answers(tables: Tables) -> list[tuple[str, list[tuple[str, ...]]]]:
@@ -67,6 +96,7 @@ def ended(tables: Tables) -> list[str]:
     """How many trials ended how, and why each lost one was lost."""
     found = tables.trials["status"].value_counts()
     lines = [", ".join(f"{found.get(s, 0)} {s}" for s in ("ok", "failed", "void")) + " trials"]
+    lines += [f"flags: {tables.flag_counts()}"] if len(tables.flags) else []
     for _, row in tables.lost.iterrows():
         lines.append(f"{row['status']}: {row['trial']} ({row['cause']}): {row['message']}")
     return [line if len(line) <= text.WIDTH else line[: text.WIDTH - 1] + "…" for line in lines]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -103,6 +103,61 @@ def table(
             cells = (_cell(text, widths[i], i in numbers) for i, text in enumerate(line))
             lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def intervals(
+    labels: Sequence[str], found: Sequence[tuple[float, float, float]], least: float, most: float
+) -> list[str]:
+    """A line for each ratio with the ends of its interval, on one axis; `│` is no change."""
+    side = min(max(map(len, labels)), WIDTH // 3)
+    width = WIDTH // 2
+    span = (most - least) or 1.0
+
+    def at(ratio: float) -> int:
+        return round((ratio - least) / span * (width - 1))
+
+    lines = []
+    for label, (low, ratio, high) in zip(labels, found, strict=True):
+        line = [" "] * width
+        line[at(low) : at(high) + 1] = "─" * (at(high) - at(low) + 1)
+        line[at(low)], line[at(high)] = "├", "┤"
+        line[at(1.0)] = "┼" if low <= 1 <= high else "│"
+        line[at(ratio)] = "●"
+        lines.append(f"{_cell(shown(label, keep=''), side, False)}  {''.join(line).rstrip()}")
+    ends = percent(least), percent(most)
+    axis = ends[0] + " " * max(1, width - len("".join(ends))) + ends[1]
+    return [*lines, f"{' ' * side}  {axis}"]
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: set[int]) -> list[str]:
+    """The lines of a table in GitHub's Markdown, texts escaped."""
+    rules = ["---:" if place in numbers else "---" for place in range(len(head))]
+    special = re.compile(r"([\\`*_{}\[\]<>|#])")
+    plain = [[special.sub(r"\\\1", shown(cell, keep="")) for cell in row] for row in (head, *rows)]
+    return [f"| {' | '.join(row)} |" for row in (plain[0], rules, *plain[1:])]
+
+
+LATEX = {
+    **{each: rf"\{each}" for each in "&%$#_{}"},
+    **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", MINUS: "$-$", "…": r"\ldots{}"},
+    **{"·": r"\textperiodcentered{}", DASH: "--"},
+}
+
+
+def latex(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: set[int]) -> list[str]:
+    """The lines of a LaTeX `tabular` with the rules of booktabs, texts escaped."""
+    columns = "".join("r" if place in numbers else "l" for place in range(len(head)))
+    plain = [
+        " & ".join("".join(LATEX.get(c, c) for c in shown(cell, keep="")) for cell in row) + r" \\"
+        for row in (head, *rows)
+    ]
+    return [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", plain[0], r"\midrule", *plain[1:],
+            r"\bottomrule", r"\end{tabular}"]  # fmt: skip
+
+
+Style = Callable[[Sequence[str], Sequence[Sequence[str]], set[int]], list[str]]
+STYLES: dict[str, Style] = {"latex": latex, "markdown": markdown}
 
 
 def _lines(text: str, width: int) -> list[str]:

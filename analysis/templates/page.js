@@ -51,8 +51,9 @@ function look(state) {
 
 // --- The figures -----------------------------------------------------------------------------
 
-function labelled(rows, text, dy) {
-  return Plot.text(rows, { y: (_, i) => i, frameAnchor: "left", dy, textAnchor: "start", text, fill: "currentColor" });
+// The name of each row above its mark, in `room` pixels.
+function labelled(rows, text, dy, room) {
+  return Plot.text(rows, { y: (_, i) => i, frameAnchor: "left", dy, textAnchor: "start", text, fill: "currentColor", lineWidth: room / 12, textOverflow: "ellipsis" });
 }
 
 function plot(width, options) {
@@ -87,7 +88,7 @@ function changes({ kept, metric }, width) {
       Plot.ruleY(rows, { y: at.y, x1: (row) => row.change[0], x2: (row) => row.change[2], stroke: (row) => colour(row.arm), strokeWidth: 2.5, dy: 8 }),
       Plot.dot(rows, { ...at, r: 5.5, dy: 8, strokeWidth: 2, symbol: (row) => symbol(row.arm), stroke: (row) => colour(row.arm),
         fill: (row) => row.verdict === "no credible change" ? "var(--paper)" : colour(row.arm) }),
-      labelled(rows, name, -9),
+      labelled(rows, name, -9, width - (width < 430 ? 100 : 220)),
       Plot.text(rows, { y: at.y, frameAnchor: "right", dy: -9, textAnchor: "end", fontWeight: 600, fill: "currentColor",
         text: (row) => width < 430 ? `${percent(row.change[1])} % ${VERDICTS[row.verdict]}` : `${said(row)} ${VERDICTS[row.verdict]}` }),
       Plot.tip(rows, Plot.pointerY({ ...at, dy: 8, title, fill: "var(--paper)" })),
@@ -192,7 +193,7 @@ function phases() {
       y: { type: "band", domain: rows.map((_, y) => y), axis: null, padding: 0 },
       marks: [
         Plot.barX(parts, { y: "y", x1: "x1", x2: "x2", fill: (part) => `var(--phase-${part.phase})`, insetTop: 18, insetBottom: 3, insetRight: 1 }),
-        labelled(rows, (cell) => arms[cells[cell].arm].name, -11),
+        labelled(rows, (cell) => arms[cells[cell].arm].name, -11, width - 30),
         Plot.text(parts.filter((part) => part.seconds / total > 0.05), { y: "y", x: (part) => (part.x1 + part.x2) / 2, dy: 8, fill: "#111", text: (part) => part.phase + 1 }),
         Plot.tip(parts, Plot.pointer({ y: "y", x: (part) => (part.x1 + part.x2) / 2, title: (part) => `${data.phase_names[part.phase]}: ${amount(part.seconds)} s`, fill: "var(--paper)" })),
       ],
@@ -280,6 +281,7 @@ function command(cell) {
 function record(look) {
   const panel = find("record"), i = trials.name.indexOf(look.state.get("-trial"));
   panel.hidden = i < 0;
+  panel.replaceChildren();
   if (i < 0) return;
   const cell = cells[trials.cell[i]];
   const lost = trials.lost[i];

@@ -1,4 +1,4 @@
-"""The data of the page's figures: what is in it, how small it is, and that a cell can be run again."""
+"""The data of the page's figures: what is in it, and that a cell can be run again."""
 
 from __future__ import annotations
 
@@ -87,7 +87,11 @@ def test_a_document_can_stand_in_a_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["runtime", "label", "model"])
 def test_the_experiment_of_one_cell_is_that_cell(tmp_path: Path, name: str) -> None:
     """What the page prints, planned as a user would: the cell has the same identity."""
-    levels = {"runtime": ["native", "docker"], "label": ["a", "b"], "model": ["alexnet", "resnet50"]}
+    levels = {
+        "runtime": ["native", "docker"],
+        "label": ["a", "b"],
+        "model": ["alexnet", "resnet50"],
+    }
     asked = Experiment.model_validate({
         **{"name": "whole", "title": "Whole", "workload": "tf_image_classification"},
         **{"factors": {"batch_size": [8, 16], name: levels[name]}, "repeats": 2, "seed": 7},

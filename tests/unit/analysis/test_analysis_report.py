@@ -141,6 +141,18 @@ def test_make_returns_summary_and_page(tmp_path: Path) -> None:
     assert again["ratio"].to_list() == pytest.approx(frame["ratio"].to_list())
 
 
+@pytest.mark.parametrize(("style", "begin"), [("latex", r"\begin"), ("markdown", "| metric |")])
+def test_the_main_table_is_there_for_a_paper(
+    tmp_path: Path, style: str, begin: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = planted().write(tmp_path / "run")
+    for command in ("report", "show"):
+        assert main([command, str(run), "--table", style]) == 0
+        out = capsys.readouterr().out
+        assert out.startswith(begin)
+        assert all(out.count(model) == 3 for model in MODELS), "a row for each headline metric"
+
+
 def test_a_confound_is_shown_where_the_answer_is(tmp_path: Path) -> None:
     folder = planted(repeats=4).write(tmp_path / "run")
     document = json.loads((folder / "run.json").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -57,3 +58,31 @@ def test_a_table_that_wraps_loses_nothing() -> None:
     shown = " ".join(" ".join(lines[2:]).split())
     assert "…" not in shown
     assert all(word in shown for word in case.split())
+
+
+def test_an_interval_shows_its_ends_its_middle_and_no_change() -> None:
+    lines = text.intervals(
+        ["docker", "control"], [(0.90, 0.92, 0.94), (0.99, 1.0, 1.02)], 0.9, 1.02
+    )
+    assert lines[0].startswith("docker   ├") and lines[0].count("●") == 1
+    assert lines[0].index("┤") < lines[0].index("│"), "no change lies outside"
+    assert lines[1].index("├") < lines[1].index("●") == lines[0].index("│") < lines[1].index("┤")
+    assert lines[2].split() == [f"{text.MINUS}10.0", "%", "+2.0", "%"]
+    assert max(map(len, lines)) <= text.WIDTH
+
+
+EVIL = "a|b_{c}$&%#~^<\\input{x}\x1b[31m"
+
+
+def test_a_markdown_table_keeps_its_columns_whatever_is_in_it() -> None:
+    lines = text.markdown(("case", "n"), [(EVIL, "1")], {1})
+    assert lines[:2] == ["| case | n |", "| --- | ---: |"]
+    assert re.sub(r"\\.", "", lines[2]).count("|") == 3 and "\x1b" not in lines[2]
+
+
+def test_a_latex_table_has_no_command_but_ours() -> None:
+    lines = text.latex(("case", "n"), [(EVIL, "1"), (f"{text.MINUS}2 %", "3")], {1})
+    assert lines[0] == r"\begin{tabular}{lr}" and lines[-1] == r"\end{tabular}"
+    assert lines[4].startswith(r"a|b\_\{c\}\$\&\%\#\textasciitilde{}\textasciicircum{}\textless{}")
+    assert r"\textbackslash{}input" in lines[4] and "\x1b" not in lines[4]
+    assert lines[5] == r"$-$2 \% & 3 \\"
