@@ -25,6 +25,7 @@ NATIVE = {"substrate": "bare_metal", "runtime": "native", "network": "host"}
 DOCKER = {"substrate": "bare_metal", "runtime": "docker", "network": "bridge"}
 HOST = {"cpu.model": "Example CPU 3000", "cpu.governor": "performance", "kernel.release": "6.1.0",
         "memory.total": 16 * 2**30, "docker.version": "28.0.1", "python": "3.11.2"}  # fmt: skip
+STEAL = {"name": "steal", "detail": "0.3 cores stolen", "share": 0.075}
 WARMUP = 10
 BATCH = 32
 
@@ -129,8 +130,9 @@ class Synthetic:
             "started": f"2025-01-01T{index // 60:02d}:{index % 60:02d}:00Z",
             "clock": {"launched": launched, "finished": launched + total},
             "metrics": metrics(times, startup, total, rng), "phases": phases,
-            "flags": [{"name": "steal", "detail": "0.3 cores stolen"}] if index % 5 == 0 else [],
+            "flags": [STEAL] if index % 5 == 0 else [],
             "drift": [], "workload": {}, "attempt": 1, "beside": None, "members": [],
+            "disturbance": {},
         }  # fmt: skip
         if index in self.failed:
             document |= {"status": "failed", "phases": {}, "metrics": {}, "flags": [],
