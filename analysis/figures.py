@@ -116,7 +116,7 @@ def _factors(levels: Sequence[dict[str, Any]], first: Sequence[str]) -> dict[str
 
 def _level(levels: dict[str, Any], name: str) -> str:
     value = levels.get(name)
-    if value is None:
+    if value in (None, ""):
         return "none"
     return value if isinstance(value, str) else canonical(value)
 
