@@ -14,7 +14,17 @@ from strata.errors import Refused
 from strata.host import lease, owned
 from strata.identity import digest
 
-from controller import experiment, families, ledger, plan, preflight, providers, results, stages
+from controller import (
+    experiment,
+    families,
+    ledger,
+    plan,
+    preflight,
+    providers,
+    results,
+    stages,
+    visits,
+)
 
 # In an inventory: what to do when it has no host.
 NEXT = "# next: "
@@ -72,8 +82,8 @@ class ActionModule(ActionBase):
             preflight.check_root(name, answers, kind)
             preflight.check_disk(name, answers, needed)
         preflight.check_one_name(facts)
+        addresses = {host.name: host.address for host in hosts}
         if facts.keys() >= set(given["testbed"]):
-            addresses = {host.name: host.address for host in hosts}
             preflight.check_addresses([slot.hosts for slot in made.slots], addresses)
         me = lease.process(os.getppid())
         here = {} if on_paper else _controller(facts, given.get("controller"))
@@ -91,9 +101,10 @@ class ActionModule(ActionBase):
         if not on_paper:
             chosen = results.choose(results_dir, asked.name, identity, wanted)
         left = results.Run(results_dir / chosen.name).pending() if chosen.there else made.slots
+        document = made.document()
         return {
             "plan": {
-                **made.document(),
+                **document,
                 "run": chosen.name,
                 "digest": identity,
                 "experiment": asked.model_dump(mode="json"),
@@ -103,8 +114,8 @@ class ActionModule(ActionBase):
                 "left_out": made.left_out,
                 "confounds": made.confounds,
                 "hosts": {host.name: _entry(host, instances) for host in hosts},
-                "addresses": {host.name: host.address for host in hosts},
-                "networks": sorted({str(trial.levels["network"]) for trial in trials}),
+                "addresses": addresses,
+                "settings": visits.settings(document["slots"], addresses),
                 "runtimes": sorted({str(trial.levels["runtime"]) for trial in trials}),
                 "families": names,
                 "images": _images({*names, (data or {}).get("family")}),

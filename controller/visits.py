@@ -26,6 +26,24 @@ def of(run: Run, slots: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def settings(slots: Iterable[dict[str, Any]], addresses: dict[str, str]) -> list[dict[str, Any]]:
+    """The settings of a plan, in the order of their first visits: `{setting, role, hosts}`.
+
+    `hosts` are those on which any slot needs the setting, with their addresses, in the order of
+    `addresses`. Raises Refused where no role switches to a setting.
+    """
+    slots = list(slots)
+    return [
+        {
+            "setting": setting,
+            "role": networks.role_of(setting),
+            "hosts": {host: addresses[host] for host in _needing(slots, setting, addresses)},
+        }
+        for setting in dict.fromkeys(slot["setting"] for slot in slots)
+        if setting
+    ]
+
+
 def unleft(run: Run) -> list[dict[str, Any]]:
     """The blocks whose setting may still be in place, with no slots. Raises Refused."""
     return [_visit(run, block, setting) for setting, block in run.unleft().items()]
@@ -38,8 +56,12 @@ def _visit(run: Run, block: str, setting: str) -> dict[str, Any]:
 
 
 def _hosts(run: Run, setting: str) -> list[str]:
-    needed = {host for slot in run.slots() if _needs(slot, setting) for host in slot["hosts"]}
-    return [host for host in run.document["hosts"] if host in needed]
+    return _needing(run.slots(), setting, run.document["hosts"])
+
+
+def _needing(slots: Iterable[dict[str, Any]], setting: str, known: Iterable[str]) -> list[str]:
+    needed = {host for slot in slots if _needs(slot, setting) for host in slot["hosts"]}
+    return [host for host in known if host in needed]
 
 
 def _needs(slot: dict[str, Any], setting: str) -> bool:

@@ -25,6 +25,10 @@ options:
     description: Where the hosts of the slot reach each other.
     type: dict
     default: {}
+  places:
+    description: "Addresses on the network of a setting, by host: C(host) its own, C(members) the first of those for containers."
+    type: dict
+    default: {}
   key:
     description: What the programs of a distributed trial prove to each other that they belong together with.
     type: str
@@ -134,6 +138,7 @@ def main() -> None:
             "slot": {"type": "dict", "required": True},
             "host": {"type": "str", "required": True},
             "addresses": {"type": "dict", "default": {}},
+            "places": {"type": "dict", "default": {}},
             "key": {"type": "str", "default": "", "no_log": True},
             "images": {"type": "dict", "required": True},
             "dataset": {"type": "dict", "default": {}},

@@ -5,6 +5,7 @@ A plan lists them, the chief first; a lone trial has one.
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,10 @@ MOST_PORTS = LAST_PORT - FIRST_PORT + 1
 FIND_S = 90.0
 SILENT_S = 20.0
 
+# A background job's members have their places after those of the measured trial beside it.
+BACKGROUND_PLACES = 64
+
+Places = dict[str, dict[str, str]]
 Member = dict[str, Any]  # role, index, host, ports: a list of what `Port` has
 
 
@@ -55,15 +60,20 @@ def own_network(cell: Cell) -> bool:
 
 
 def told(
-    trial: dict[str, Any], member: Member, addresses: dict[str, str], key: str
+    trial: dict[str, Any],
+    member: Member,
+    addresses: dict[str, str],
+    key: str,
+    places: Places | None = None,
 ) -> dict[str, Any]:
     """What a member is told of the others in config.json: `cluster` where they train together,
     `peers` where what they say to each other is the workload's own.
 
-    `addresses` are those of the hosts.
+    `addresses` are those of the hosts, `places` those that a setting gives on its network.
     """
     cell = Cell.of(trial["levels"])
-    peers = [{**peer, "host": _host(trial, cell, peer, addresses)} for peer in trial["members"]]
+    where = [_host(trial, cell, peer, addresses, places or {}) for peer in trial["members"]]
+    peers = [{**peer, "host": host} for peer, host in zip(trial["members"], where, strict=True)]
     common = {"role": member["role"], "index": member["index"], "key": key}
     limits = {"find_s": FIND_S, "silent_s": SILENT_S}
     if cell.scenario.distribution == "none":
@@ -85,13 +95,32 @@ def _addresses(peers: list[Member], role: str) -> list[str]:
     return [f"{peer['host']}:{port['number']}" for peer in chosen for port in peer["ports"]]
 
 
-def _host(trial: dict[str, Any], cell: Cell, member: Member, addresses: dict[str, str]) -> str:
+def _host(
+    trial: dict[str, Any], cell: Cell, member: Member, addresses: dict[str, str], places: Places
+) -> str:
     """Where a member's peers reach it."""
     if cell.scenario.placement == "together":
         return "127.0.0.1"
     if networks.get(cell.platform.network).peers == "name" or own_network(cell):
         return name(trial, member)
-    return addresses[member["host"]]
+    return place(trial, member, places) or addresses[member["host"]]
+
+
+def place(trial: dict[str, Any], member: Member, places: Places) -> str:
+    """The address of a member's program on the network of a setting; '' where it gives none.
+
+    That of its host where the program is in the host's own network; else one of its own, which no
+    other member has. `places` are by host `{host, members}`, of which the latter is the first.
+    """
+    cell = Cell.of(trial["levels"])
+    if networks.get(cell.platform.network).peers != "place":
+        return ""
+    there = places[member["host"]]
+    if cell.platform.runtime == "native":
+        return there["host"]
+    number = trial["members"].index(member)
+    number += 0 if trial["role"] == "measured" else BACKGROUND_PLACES
+    return str(ipaddress.IPv4Address(there["members"]) + number)
 
 
 def pins(members: list[Member], cpus: list[int]) -> list[list[int]]:

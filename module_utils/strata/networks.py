@@ -14,12 +14,13 @@ class Network:
     name: str
     runtimes: tuple[str, ...]
     # How members of a trial on several hosts reach each other: at the `address` of their host, by
-    # the `name` of their program, which the network's own name service knows, or by `none`.
+    # the `name` of their program, which the network's own name service knows, at the `place` that
+    # the setting gives each of them on the network, or by `none`.
     peers: str = "address"
     # What has to be switched to, at a cost, before it carries anything; '' if switching is free.
     setting: str = ""
     # The role that switches to the setting and leaves it again, by the entry points that
-    # docs/settings.md describes: `present`, `absent` and `prove`.
+    # docs/settings.md describes: `check`, `present`, `absent` and `prove`.
     role: str = ""
     # What the runtime itself calls it, where that is another name.
     called: str = ""
@@ -31,7 +32,15 @@ NETWORKS = {
         Network("bridge", ("docker",)),
         Network("host", ("native", "docker")),
         Network("none", ("docker",), peers="none"),
-        Network("docker_overlay", ("docker",), peers="name", called="strata-overlay"),
+        Network("vxlan", ("native", "docker"), "place", "vxlan", "vxlan", called="strata-vxlan"),
+        Network("macvlan", ("docker",), "place", "macvlan", "macvlan", called="strata-macvlan"),
+        Network("ipvlan", ("docker",), "place", "ipvlan", "macvlan", called="strata-ipvlan"),
+        Network("wireguard", ("native",), "place", "wireguard", "wireguard"),
+        Network("wireguard_go", ("native",), "place", "wireguard_go", "wireguard"),
+        *(
+            Network(name, ("docker",), "name", name, "docker_overlay", called="strata-overlay")
+            for name in ("docker_overlay", "docker_overlay_encrypted")
+        ),
     )
 }
 

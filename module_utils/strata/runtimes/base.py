@@ -60,6 +60,7 @@ class Spec:
     network: str = "host"
     resources: Resources = field(default_factory=Resources)
     ports: list[Port] = field(default_factory=list)  # listened on, for peers
+    place: str = ""  # its address on the network, where a setting gives it one
     trial: str = ""  # whose peers share a network of their own, where one is made for them
     scratch: bool = False  # spool holds scratch/, which the program may write to
     environment: dict[str, str] = field(default_factory=dict)

@@ -21,6 +21,7 @@ class Order:
     state_dir: Path
     addresses: dict[str, str] = field(default_factory=dict)
     key: str = field(default="", repr=False)
+    places: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Order:

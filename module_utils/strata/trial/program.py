@@ -206,6 +206,7 @@ class Program:
             network=cell.platform.network,
             resources=cell.resources,
             ports=members.ports(self.trial, self.here),
+            place=members.place(self.trial, self.here[0], order.places),
             trial=self.trial["trial"] if members.own_network(cell) else "",
             scratch=self.trial.get("scratch", False),
             environment=base.ENVIRONMENT,
@@ -242,7 +243,9 @@ class Program:
         return config
 
     def _peers(self, member: Member) -> dict[str, Any]:
-        return members.told(self.trial, member, self._order.addresses, self._order.key)
+        return members.told(
+            self.trial, member, self._order.addresses, self._order.key, self._order.places
+        )
 
     def _together(self, given: Resources) -> list[dict[str, Any]]:
         cpus = cpu_list(given.cpus) or sorted(os.sched_getaffinity(0))

@@ -75,6 +75,7 @@ class Docker:
     def launch(self) -> None:
         try:
             self._container = self._client.containers.create(**self._arguments())
+            self._take_place()
             self._container.start()
         except GONE as error:
             raise StartError(f"Docker: {error}") from error
@@ -130,12 +131,19 @@ class Docker:
         """How it is connected, and where peers find it."""
         spec = self._spec
         network = networks.get(spec.network)
-        if self._own_network() or network.peers == "name":
+        if self._own_network() or network.peers in ("name", "place"):
             # The engine's own name service knows containers there by their name.
             return {"network": network.called or f"strata-{spec.trial}", "name": spec.name}
         published = {f"{port.number}/{port.protocol}": port.number for port in spec.ports}
         ports = {"ports": published} if published and spec.network == "bridge" else {}
         return {"network_mode": spec.network, **ports}
+
+    def _take_place(self) -> None:
+        """Give it the address at which its peers look for it, before it starts."""
+        if self._spec.place:
+            network = self._client.networks.get(networks.get(self._spec.network).called)
+            network.disconnect(self._container)
+            network.connect(self._container, ipv4_address=self._spec.place)
 
     def _make_network(self) -> None:
         """The trial's own bridge, unless a peer has made it."""
