@@ -35,12 +35,15 @@ def _mad(values: NDArray[np.float64]) -> float:
 def judge(steps: pd.DataFrame) -> pd.DataFrame:
     """A row a trial with measured steps: trial, judged, drift (share), steady.
 
-    The duration of a step is that of its slowest worker.
+    What is judged is the time for an item, of the slowest worker of a step: some workloads do as
+    much in every step, others work for as long. A step in which nothing was done counts as one
+    item.
     """
     if steps.empty:
         return pd.DataFrame(columns=["trial", "judged", "drift", "steady"])
     measured = steps[steps["phase"] == "measured"]
-    slowest = measured.groupby(["trial", "step"], sort=True)["duration_s"].max()
+    each = measured["duration_s"] / measured["items"].clip(lower=1)
+    slowest = each.groupby([measured["trial"], measured["step"]], sort=True).max()
     rows = []
     for trial, series in slowest.groupby(level="trial", sort=False):
         judged = len(series) >= 3 * FEWEST_IN_THIRD

@@ -294,7 +294,8 @@ def _who(part: Outcome) -> tuple[str, int]:
 def _about(record: dict[str, Any]) -> dict[str, Any]:
     """What a record says of its one member."""
     about = {key: record[key] for key in ("status", "reason", "clock", "metrics", "phases")}
-    return {**about, "cluster": record["workload"].get("cluster") or {}}
+    said = {name: record["workload"].get(name) or {} for name in ("cluster", "environment")}
+    return {**about, **said}
 
 
 def _rows(part: Outcome, offset: float) -> list[Row]:

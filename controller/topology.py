@@ -6,6 +6,8 @@ The topology is `workloads._declare.Topology`; a cell says how many members of e
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
+from collections.abc import Iterator
 
 from strata.cell import Cell, Levels, Scenario
 from strata.members import FIRST_PORT, Member
@@ -77,7 +79,9 @@ def roster(cell: Cell, chosen: list[str]) -> list[Member]:
     """The members of a trial on these hosts; the first of them is the chief.
 
     Where the topology says how many hosts there are, members go to them in turn. Where there is a
-    host for each member of the first role, those of every role begin with the first host.
+    host for each member of the first role, those of every role begin with the first host. The ports
+    of each protocol are counted by themselves: where all who listen have as many of TCP as of UDP,
+    each has the same numbers for both.
     """
     topology = of(cell.workload, cell.scenario.distribution)
     found: list[Member] = []
@@ -86,11 +90,11 @@ def roster(cell: Cell, chosen: list[str]) -> list[Member]:
         for index in range(count):
             host = chosen[(before + index) % len(chosen)]
             found.append({"role": role, "index": index, "host": host, "ports": []})
-    numbers = itertools.count(FIRST_PORT)
+    numbers: dict[str, Iterator[int]] = defaultdict(lambda: itertools.count(FIRST_PORT))
     declared = workloads.workload(cell.workload).PORTS if len(found) > 1 else ()
     for member in found:
         member["ports"] = [
-            {"name": port.name, "protocol": port.protocol, "number": next(numbers)}
+            {"name": port.name, "protocol": port.protocol, "number": next(numbers[port.protocol])}
             for port in declared
             if member["role"] in port.roles
         ]

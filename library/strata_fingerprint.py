@@ -14,6 +14,11 @@ options:
     description: Strata's folder on the host, for the type of its file system.
     type: path
     required: true
+  others:
+    description: Addresses of the testbed's hosts. The devices over which this host sends to them are in it, whatever they are.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     description: Reads all the same.
@@ -45,9 +50,14 @@ from ansible.module_utils.strata.host.fingerprint import capture
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"state_dir": {"type": "path", "required": True}}, supports_check_mode=True
+        argument_spec={
+            "state_dir": {"type": "path", "required": True},
+            "others": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
     )
-    found = capture(Path(module.params["state_dir"])) | runtimes.fingerprint()
+    given = module.params
+    found = capture(Path(given["state_dir"]), given["others"]) | runtimes.fingerprint()
     module.exit_json(changed=False, fingerprint=dict(sorted(found.items())))
 
 

@@ -144,6 +144,7 @@ class Member(Document):
     metrics: dict[str, Measure]
     phases: dict[str, FiniteFloat]
     cluster: dict[str, Any]
+    environment: dict[str, Any] = {}  # as its program saw it; older records do not say
 
 
 class Record(Versioned):

@@ -121,7 +121,11 @@ CLIENT_AND_SERVER = Topology("client and server", (Role("client"), Role("server"
 
 @dataclass(frozen=True)
 class Port:
-    """Where members listen while a trial runs. Strata chooses the number and tells it."""
+    """Where members listen while a trial runs. Strata chooses the number and tells it.
+
+    The ports of each protocol are counted by themselves, so that a program that wants one number
+    for both gets it by declaring one port of each.
+    """
 
     name: str
     protocol: Protocol

@@ -58,6 +58,13 @@ class Options:
             if value < minimum:
                 raise refuse(name, f"must be at least {minimum}", type(self).default(name), value)
 
+    def at_most(self, maximum: float, *names: str) -> None:
+        """Refuses an option above its maximum."""
+        for name in names:
+            value = getattr(self, name)
+            if value > maximum:
+                raise refuse(name, f"must be at most {maximum}", type(self).default(name), value)
+
     @classmethod
     def default(cls, name: str) -> object:
         """The default of an option, the example in errors."""

@@ -18,6 +18,15 @@ class Peer:
     host: str  # a name or an address
     ports: Mapping[str, int]  # where it listens, by the names that PORTS declares
 
+    @property
+    def name(self) -> str:
+        """`client 0`."""
+        return f"{self.role} {self.index}"
+
+    def __str__(self) -> str:
+        """As errors name it."""
+        return f"{self.name} at {self.host}"
+
     def address(self, port: str) -> tuple[str, int]:
         """Host and number of one of its ports."""
         return self.host, self.ports[port]

@@ -27,7 +27,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from workloads._output import FailureError
 from workloads._place import Member, Place
@@ -48,6 +48,29 @@ LENGTH = struct.Struct("<I")
 Key = tuple[str, Member]  # kind of connection, peer
 
 
+class Named(Protocol):
+    """A member of a trial; as text it is how errors name it."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+
+
+class Known(Protocol):
+    """This process among the others, with the key that they share."""
+
+    @property
+    def me(self) -> Named: ...
+    @property
+    def key(self) -> bytes: ...
+
+
+Peer = TypeVar("Peer", bound=Named)
+
+
 class PeerError(FailureError):
     """A peer was not found, went away or failed: this process is not to blame."""
 
@@ -61,14 +84,14 @@ class AbortedError(PeerError):
 class Link:
     """One authenticated connection; counts its bytes. The socket never blocks by itself."""
 
-    def __init__(self, connection: socket.socket, peer: Member, silent_s: float) -> None:
+    def __init__(self, connection: socket.socket, peer: Named, silent_s: float) -> None:
         """Sets what makes a lost peer known after about `silent_s`."""
         self.socket, self.peer = connection, peer
         self.sent = self.received = 0
         self.fd = connection.fileno()
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _watch(connection, silent_s)
+        watch(connection, silent_s)
 
     def send_some(self, data: memoryview) -> int:
         """Bytes that were taken, 0 when the buffer is full; PeerError when the peer is gone."""
@@ -130,6 +153,12 @@ class Link:
             raise AbortedError(message["abort"])
         return message
 
+    def check(self, seconds: float = 0.0) -> None:
+        """PeerError when the peer, of whom nothing is awaited now, has gone or failed."""
+        if wait_for([self], select.POLLIN, seconds):
+            message = self.hear()
+            raise PeerError(f"{self.peer} sent what is not awaited: {message}")
+
     def lost(self, why: OSError | None = None) -> PeerError:
         """The error that names the peer."""
         how = f"{why.strerror or why}" if why else "it closed its connection"
@@ -140,7 +169,7 @@ class Link:
         self.socket.close()
 
 
-def _watch(connection: socket.socket, silent_s: float) -> None:
+def watch(connection: socket.socket, silent_s: float) -> None:
     """Keepalive for an idle connection, the user timeout for data that nobody acknowledges."""
     interval = max(1, round(silent_s / (2 * KEEPALIVE_PROBES)))
     idle = max(1, round(silent_s) - KEEPALIVE_PROBES * interval)
@@ -378,7 +407,7 @@ class HandshakeError(Exception):
     """The other side is not the peer that is wanted."""
 
 
-def introduce(connection: socket.socket, place: Place, kind: str, peer: Member) -> None:
+def introduce(connection: socket.socket, place: Known, kind: str, peer: Named) -> None:
     """The connector's side of the handshake."""
     deadline = time.monotonic() + HANDSHAKE_S
     challenge = _read(connection, len(MAGIC) + NONCE, deadline, "it closed before its challenge")
@@ -395,7 +424,9 @@ def introduce(connection: socket.socket, place: Place, kind: str, peer: Member) 
     connection.settimeout(None)
 
 
-def welcome(connection: socket.socket, place: Place, awaited: Sequence[Key]) -> Key:
+def welcome(
+    connection: socket.socket, place: Known, awaited: Sequence[tuple[str, Peer]]
+) -> tuple[str, Peer]:
     """The acceptor's side; which of the awaited connections it is."""
     deadline = time.monotonic() + HANDSHAKE_S
     ours = secrets.token_bytes(NONCE)
@@ -419,7 +450,7 @@ def welcome(connection: socket.socket, place: Place, awaited: Sequence[Key]) -> 
     raise HandshakeError("not awaited here")
 
 
-def _mac(place: Place, label: bytes, signed: bytes) -> bytes:
+def _mac(place: Known, label: bytes, signed: bytes) -> bytes:
     return hmac.digest(place.key, label + b"\0" + signed, "sha256")
 
 

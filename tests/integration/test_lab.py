@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +67,48 @@ def test_a_neighbour_runs_beside_the_whole_window(lab: Lab, tmp_path: Path) -> N
     beside = [r["beside"] for r in records(results).values() if r["beside"]]
     assert len(beside) == 4
     assert all(0.95 <= one["overlap"] <= 1.001 and one["rate"]["value"] > 0 for one in beside)
+    assert lab.left() == {}
+
+
+def test_a_client_and_a_server_on_two_hosts_and_on_one_over_every_network(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """UDP needs a port of each protocol, with one number, wherever the server stands."""
+    results = tmp_path / "results"
+    lab.site("wire", results, "-estrata_slice=rehearsal", DEPLOY)
+    lab.note_rules()  # those of the overlay, which teardown takes away
+    lab.site("wire", results, "-estrata_slice=rehearsal")
+    assert failures(results) == {} and cells(results) == planned(results)
+    seen = set()
+    for record in records(results).values():
+        levels = record["levels"]
+        client, server = record["members"]
+        assert (client["role"], server["role"]) == ("client", "server")
+        apart = client["host"] != server["host"]
+        assert apart == (levels["placement"] == "spread")
+        seen.add((record["platform"], apart, levels["protocol"]))
+        metrics = {name: metric["value"] for name, metric in record["metrics"].items()}
+        assert metrics["throughput"] > 0 and metrics["host_cpu_server"] > 0
+        assert ("loss" in metrics, "retransmits" in metrics) == (
+            (True, False) if levels["protocol"] == "udp" else (False, True)
+        )
+        # By container, the packets left by its own device; on the overlay it is smaller.
+        routes = [member["environment"]["route"] for member in record["members"]]
+        native = levels["network"] == "host"
+        assert all((route["device"] == "lo") == (native and not apart) for route in routes)
+        if levels["network"] == "docker_overlay":
+            assert {route["mtu"] for route in routes} == {1450}
+    platforms = ("native/host", "docker/host", "docker/bridge", "docker/docker_overlay")
+    assert seen == {
+        (f"bare_metal/{platform}", apart, protocol)
+        for platform in platforms
+        for apart in (True, False)
+        for protocol in ("tcp", "udp")
+    }
+    run = folder(results)
+    assert run
+    fingerprint = json.loads((run / "hosts/node1.json").read_text())["values"]
+    assert fingerprint["nic.eth0.mtu"] == 1500 and "tso" in fingerprint["nic.eth0.offloads"]
     assert lab.left() == {}
 
 

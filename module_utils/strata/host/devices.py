@@ -11,6 +11,7 @@ import fcntl
 import re
 import socket
 import struct
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ from .facts import read_text
 NET = Path("/sys/class/net")
 BLOCK = Path("/sys/block")
 NVIDIA = Path("/proc/driver/nvidia")
-# Commands of the ethtool ioctl that each read one offload.
+SIOCGIFCONF = 0x8912
+IFREQ = 40  # bytes of struct ifreq on 64-bit machines
+MOST_ADDRESSES = 1024
 SIOCETHTOOL = 0x8946
+# Commands of the ethtool ioctl: the lengths of the rings, and those that each read one offload.
+RINGS = 0x10
 OFFLOADS = {
     "rx-checksum": 0x14,
     "tx-checksum": 0x16,
@@ -50,8 +55,8 @@ def disks(folder: Path = BLOCK) -> dict[str, Any]:
     return found
 
 
-def nics(folder: Path = NET) -> dict[str, Any]:
-    """Network cards and bridges with names that last.
+def nics(folder: Path = NET, used: Collection[str] = ()) -> dict[str, Any]:
+    """Network cards and bridges with names that last, and those devices that are `used`.
 
     Containers' ends and Docker's `br-ID` come and go. A bridge has the speed and
     the offloads of what is plugged in at the moment, so these two are left out.
@@ -59,12 +64,16 @@ def nics(folder: Path = NET) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(folder.glob("*")):
         card, bridge = (path / "device").exists(), (path / "bridge").exists()
-        if not (card or bridge) or re.fullmatch(r"veth.*|br-[0-9a-f]{12}", path.name):
+        lasts = (card or bridge) and not re.fullmatch(r"veth.*|br-[0-9a-f]{12}", path.name)
+        if not lasts and path.name not in used:
             continue
         mtu, speed = read_text(path / "mtu"), read_text(path / "speed")
         found[f"nic.{path.name}.mtu"] = int(mtu) if mtu.isdigit() else None
-        if card:
+        if not bridge:
             found[f"nic.{path.name}.offloads"] = offloads(path.name)
+            found[f"nic.{path.name}.queues"] = queues(path)
+            found[f"nic.{path.name}.rings"] = rings(path.name)
+        if card:
             found[f"nic.{path.name}.driver"] = driver_of(path)
             found[f"nic.{path.name}.speed"] = int(speed) * 10**6 if speed.isdigit() else None
     return found
@@ -91,6 +100,54 @@ def offloads(name: str) -> list[str] | None:
             if value[1]:
                 on.append(offload)
     return on or None
+
+
+def queues(path: Path) -> dict[str, int]:
+    """How many queues a device in /sys has for each direction, and how many packets may wait."""
+    found = {way: len(list(path.glob(f"queues/{way}-*"))) for way in ("rx", "tx")}
+    length = read_text(path / "tx_queue_len")
+    return found | ({"length": int(length)} if length.isdigit() else {})
+
+
+def rings(name: str) -> dict[str, int] | None:
+    """Packets that wait in the network card itself, received and to be sent; None without any."""
+    value = array.array("I", [RINGS, *[0] * 8])  # struct ethtool_ringparam: what may be, what is
+    request = struct.pack("16sP16x", name.encode(), value.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            fcntl.ioctl(asked, SIOCETHTOOL, request)
+        except OSError:
+            return None
+    return {"rx": value[5], "tx": value[8]}
+
+
+def towards(others: Collection[str]) -> set[str]:
+    """The devices over which this host sends to these IPv4 addresses; those of its own are none."""
+    here, found = addresses(), set[str]()
+    for other in set(others) - set(here):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                # Connecting a datagram socket looks the route up and sends nothing.
+                probe.connect((other, 9))
+            except OSError:
+                continue
+            own = probe.getsockname()[0]
+        found |= {here[own]} if own in here else set()
+    return found - {"lo"}
+
+
+def addresses() -> dict[str, str]:
+    """The device of each IPv4 address of this host."""
+    room = array.array("B", bytes(IFREQ * MOST_ADDRESSES))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        request = struct.pack("iL", len(room), room.buffer_info()[0])
+        (length,) = struct.unpack("i", fcntl.ioctl(asked, SIOCGIFCONF, request)[:4])
+    found, data = {}, room.tobytes()
+    for at in range(0, length, IFREQ):
+        # An address that has a label shows it after the device's name and a colon.
+        name = data[at : at + 16].split(b"\0")[0].decode().split(":")[0]
+        found[socket.inet_ntoa(data[at + 20 : at + 24])] = name
+    return found
 
 
 def gpus(folder: Path = NVIDIA) -> dict[str, Any]:

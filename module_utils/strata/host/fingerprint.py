@@ -10,7 +10,7 @@ import ctypes
 import os
 import platform
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,8 @@ FAMILIES: dict[tuple[str, str], Field] = {
     ("nic", "mtu"): Field("MTU of network card {}", "bytes"),
     ("nic", "speed"): Field("speed of network card {}", "bit/s"),
     ("nic", "offloads"): Field("offloads of network card {}"),
+    ("nic", "queues"): Field("queues of network card {}"),
+    ("nic", "rings"): Field("rings of network card {}", "packets"),
     ("gpu", "model"): Field("GPU {}"),
     ("gpu", "driver"): Field("driver of GPU {}"),
 }
@@ -90,21 +92,26 @@ PARAMETERS = frozenset((
 CLOCK_ERROR = 5  # TIME_ERROR of adjtimex(2): nothing keeps the clock right
 
 
-def capture(state_dir: Path) -> dict[str, Any]:
-    """Everything that can be read of this host."""
+def capture(state_dir: Path, others: Collection[str] = ()) -> dict[str, Any]:
+    """Everything that can be read of this host.
+
+    `others` are addresses of the testbed's hosts: the devices that lead to them are in it, whatever
+    they are.
+    """
     values = {key: read() for key, read in READERS.items()}
     folder = facts.existing(state_dir).resolve()
     values["filesystem"] = filesystem(read_text("/proc/mounts"), str(folder))
-    values |= devices.disks() | devices.nics() | devices.gpus()
+    values |= devices.disks() | devices.nics(used=devices.towards(others)) | devices.gpus()
     return {key: value for key, value in sorted(values.items()) if _is_known(value)}
 
 
-def drift(reference: dict[str, Any]) -> list[dict[str, Any]]:
+def drift(reference: dict[str, Any], others: Collection[str] = ()) -> list[dict[str, Any]]:
     """What of the quick keys, disks and network cards differs from `reference` now.
 
     A key that is gone is None in `now`; one that has come since is no drift.
     """
-    now = {key: READERS[key]() for key in QUICK} | devices.disks() | devices.nics()
+    now = {key: READERS[key]() for key in QUICK} | devices.disks()
+    now |= devices.nics(used=devices.towards(others))
     families = tuple(key for key in reference if key.startswith(("disk.", "nic.")))
     return [
         {"key": key, "reference": reference[key], "now": now.get(key)}

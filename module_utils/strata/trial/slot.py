@@ -49,7 +49,8 @@ def run(
         stale = runtimes.leftovers() + _clear(order.state_dir / "trials")
         if stale:
             flags.append({"name": "leftovers", "detail": ", ".join(stale)})
-        drift = fingerprint.drift(order.reference) if order.reference else []
+        others = order.addresses.values()
+        drift = fingerprint.drift(order.reference, others) if order.reference else []
         flags += exclusive.settle()
         programs = _programs(order)
         runner = SlotRunner(programs, order.time_limit_s, lambda: signals.to_end() or gone())

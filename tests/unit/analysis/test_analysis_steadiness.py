@@ -17,6 +17,7 @@ def frame(durations: np.ndarray, trial: str = "a-r1", warmup: int = 0) -> pd.Dat
             "step": np.arange(1, count + 1),
             "phase": ["warmup"] * warmup + ["measured"] * (count - warmup),
             "worker": 0,
+            "items": 8,
             "duration_s": durations,
         }
     )
@@ -43,6 +44,15 @@ def test_a_window_that_drifts_is_flagged_with_how_much(rise: float) -> None:
     flag = steadiness.flags(judged).iloc[0]
     assert flag["name"] == "not_steady"
     assert ("slower" in flag["detail"]) == (rise > 1)
+
+
+def test_steps_of_one_length_that_do_less_and_less_are_flagged() -> None:
+    steps = frame(noise(100, spread=0.001))
+    steps["items"] = np.linspace(3000, 2000, 100).astype(int)
+    flag = steadiness.flags(steadiness.judge(steps)).iloc[0]
+    assert "slower" in flag["detail"]
+    steps["items"] = 0
+    assert steady(steps), "nothing was done, evenly"
 
 
 def test_a_drift_of_little_size_is_left_in_peace() -> None:

@@ -64,7 +64,7 @@ def test_client_and_server_are_on_two_hosts_or_on_one(toy: SimpleNamespace, tmp_
         assert (levels["distribution"], levels["workers"], levels["servers"]) == ("none", 1, 1)
         assert list(members) == ["client 0", "server 0"]
         assert members["client 0"][1] == [("data", "udp", 29400)]
-        assert members["server 0"][1] == [("control", "tcp", 29401), ("data", "udp", 29402)]
+        assert members["server 0"][1] == [("control", "tcp", 29400), ("data", "udp", 29401)]
         hosts = [host for host, _ in members.values()]
         assert hosts == [slot.hosts[0], slot.hosts[-1]]
         assert len(set(hosts)) == len(slot.hosts) == (2 if levels["placement"] == "spread" else 1)
@@ -96,8 +96,9 @@ def test_several_clients_are_as_many_as_are_stated(toy: SimpleNamespace, tmp_pat
     for slot in made.slots:
         clients = [name for name in who(slot) if name.startswith("client")]
         assert len(clients) == slot.trials[0].levels["workers"]
-        numbers = [port[2] for _, ports in who(slot).values() for port in ports]
-        assert numbers == list(range(29400, 29400 + len(clients) + 2)), "no port is another's, too"
+        taken = [port[1:] for _, ports in who(slot).values() for port in ports]
+        udp = [("udp", 29400 + n) for n in range(len(clients) + 1)]
+        assert sorted(taken) == [("tcp", 29400), *udp], "no port is another's, too"
     assert replace(toy.TOPOLOGY, roles=(Role("client"),)).several is False
 
 

@@ -205,14 +205,30 @@ def test_network_cards_and_bridges_that_last(tmp_path: Path) -> None:
         (tmp_path / name / "bridge").mkdir()
     (tmp_path / "eno1/device").mkdir()
     (tmp_path / "eno1/device/driver").symlink_to("/sys/bus/pci/drivers/ice")
-    found = {key: value for key, value in devices.nics(tmp_path).items() if "offloads" not in key}
-    assert found == {
+    write(tmp_path / "eno1/tx_queue_len", "1000\n")
+    for name in ("rx-0", "rx-1", "tx-0"):
+        (tmp_path / "eno1/queues" / name).mkdir(parents=True)
+    found = devices.nics(tmp_path)
+    assert {key: value for key, value in found.items() if value is not None} == {
         "nic.eno1.mtu": 9000,
         "nic.eno1.driver": "ice",
         "nic.eno1.speed": 25_000_000_000,
+        "nic.eno1.queues": {"rx": 2, "tx": 1, "length": 1000},
         "nic.docker0.mtu": 9000,
         "nic.br-lab.mtu": 9000,
     }
+    used = devices.nics(tmp_path, ["veth12ab"])
+    assert {key for key in used if key not in found} == {
+        f"nic.veth12ab.{leaf}" for leaf in ("mtu", "offloads", "queues", "rings")
+    }
+
+
+def test_the_devices_that_lead_to_others() -> None:
+    own = facts.address()
+    assert devices.addresses()["127.0.0.1"] == "lo"
+    assert devices.towards(["", "127.0.0.1", *filter(None, [own])]) == set()
+    if own:  # without a route there is none to find
+        assert devices.towards([own, facts.ELSEWHERE]) == {devices.addresses()[own]}
 
 
 def test_offloads_of_no_card_are_unknown() -> None:
@@ -273,6 +289,13 @@ def test_drift_is_exact(here: dict[str, Any]) -> None:
         {"key": disk, "reference": "x", "now": None},
     ]
     assert fingerprint.drift({}) == []
+
+
+def test_the_device_that_leads_to_others_is_in_it_whatever_it_is(tmp_path: Path) -> None:
+    leads = devices.towards([facts.ELSEWHERE])
+    found = fingerprint.capture(tmp_path, [facts.ELSEWHERE])
+    assert all(f"nic.{name}.mtu" in found for name in leads)
+    assert fingerprint.drift(found, [facts.ELSEWHERE]) == []
 
 
 def test_quick_keys_are_keys() -> None:
