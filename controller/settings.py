@@ -15,7 +15,7 @@ ROLES = Path(__file__).resolve().parents[1] / "roles"
 # Names that begin so are Strata's. Those of `docker_` and `host_`, say, may be anybody's.
 OURS = (
     *("strata_", "docker_overlay_", "nvidia_container_toolkit_"),
-    *("rehearsal_", "workload_image_"),
+    *("rehearsal_", "workload_image_", "kubernetes_", "flannel_"),
 )
 # What is set for one host, in the inventory, and is no role's argument.
 OF_A_HOST = ("strata_address", "strata_provider")

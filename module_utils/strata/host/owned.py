@@ -32,7 +32,7 @@ NOUNS = {"state": "state folder", "cache": "cache"}
 BESIDE = re.compile(r"[.](?P<name>.+?)([.]lock|([.]old)?[.]part)")
 MADE = {
     "state": ("datasets", "images", "trials"),
-    "cache": ("datasets", "images", "ledgers", "rehearsal", "wheels"),
+    "cache": ("datasets", "images", "kubernetes", "ledgers", "rehearsal", "wheels"),
 }
 FEW = 5  # names that a message lists
 
