@@ -1,0 +1,202 @@
+"""What a network leaves behind is found on the real kernel, and the path of packets is proven.
+
+Each test has network namespaces of its own, which go with it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import REPO
+
+pytestmark = pytest.mark.root
+
+# In namespaces for network and mounts that end with it: a state, what a test plants, a state.
+COMPARE = """
+import json, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from strata.host import network_state
+def sh(script): subprocess.run(["/bin/sh", "-ec", script], check=True)
+sh(sys.argv[2])
+before = network_state.capture()
+sh(sys.argv[3])
+print(json.dumps(network_state.differences(before, network_state.capture())))
+"""
+SETUP = """
+mount -t tmpfs tmpfs /run; mkdir /run/netns; cp -a /etc /run/etc; mount --bind /run/etc /etc
+ip link set lo up
+ip link add br-a type bridge; ip addr add 10.1.0.1/24 dev br-a; ip link set br-a up
+ip link add cable type veth peer name other; ip link set cable up; ip link set other up
+"""
+CONTAINER = """
+ip netns add cni-{name}; ip link add v{name} type veth peer name eth0 netns cni-{name}
+ip link set v{name} master br-a; ip link set v{name} up; sleep 0.2
+"""
+
+
+def within(script: str, *arguments: str) -> str:
+    """Run Python in namespaces of its own; what it says."""
+    command = ["unshare", "--net", "--mount", "--propagation", "private", sys.executable, "-c"]
+    given = [script, str(REPO / "module_utils"), *arguments]
+    done = subprocess.run([*command, *given], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def differences(planted: str, before: str = SETUP) -> list[str]:
+    found: list[str] = json.loads(within(COMPARE, before, planted))
+    return found
+
+
+LEFT = {
+    "ip route add 10.9.0.0/24 via 10.1.0.7": "+ route: dst 10.9.0.0/24 gateway 10.1.0.7 dev br-a",
+    "ip route add 10.9.0.0/24 dev cable table 77": (
+        "+ route: dst 10.9.0.0/24 dev cable table 77 scope link"
+    ),
+    "ip rule add fwmark 5 table 77": "+ rule: priority 32765 src all fwmark 0x5 table 77",
+    "ip link add strata0 type vxlan id 7 dstport 4789; ip link set strata0 up": (
+        "+ interface: strata0 kind vxlan mtu 1500 id 7 port 4789 up"
+    ),
+    "ip link set cable mtu 1400": "+ interface: cable kind veth mtu 1400 up",
+    "ip addr add 10.8.0.1/24 dev cable": "+ address: cable 10.8.0.1/24",
+    "bridge fdb append 00:00:00:00:00:01 dev cable": (
+        "+ forwarding entry: ifname cable mac 00:00:00:00:00:01 state permanent"
+    ),
+    "ip neigh add 10.1.0.9 lladdr 02:00:00:00:00:09 dev br-a nud permanent": (
+        "+ neighbour: dev br-a dst 10.1.0.9 lladdr 02:00:00:00:00:09 state PERMANENT"
+    ),
+    "iptables -A FORWARD -s 10.9.0.0/24 -j ACCEPT": (
+        "+ packet filter: iptables filter: -A FORWARD -s 10.9.0.0/24 -j ACCEPT"
+    ),
+    "ip6tables -t nat -N LEFT": "+ packet filter: ip6tables nat: chain LEFT",
+    "nft add table inet left; nft add chain inet left c; nft add rule inet left c accept": (
+        "+ packet filter: nft table inet left, chain c: accept"
+    ),
+    "echo 1 > /proc/sys/net/ipv4/conf/cable/proxy_arp": (
+        "+ sysctl: net.ipv4.conf.cable.proxy_arp = 1"
+    ),
+    "tc qdisc add dev cable clsact": "+ queue: cable clsact ffff: ffff:fff1",
+    "ip netns add left": "+ namespace: /run/netns/left",
+    "mkdir -p /etc/cni/net.d; echo {} > /etc/cni/net.d/10-x.conflist": (
+        "+ file: /etc/cni/net.d/10-x.conflist ca3d163bab05"
+    ),
+}
+
+
+@pytest.mark.parametrize("planted", LEFT)
+def test_what_is_left_behind_is_found(planted: str) -> None:
+    found = differences(planted)
+    assert LEFT[planted] in found
+    # A link brings its own lines; nothing else is told of any of the others.
+    assert len(found) <= 2 or "strata0" in planted, found
+
+
+def test_containers_that_come_and_go_leave_no_difference() -> None:
+    here, later = CONTAINER.format(name="1"), CONTAINER.format(name="2")
+    gone = "ip netns del cni-1; sleep 0.2;"
+    looks = "iptables -t mangle -S >/dev/null; ping -c1 -w1 10.1.0.1 >/dev/null || true"
+    assert differences(gone + later + looks, SETUP + here) == []
+    assert differences("rmdir /run/netns", SETUP) == []
+
+
+# Two hosts and the cable between them: a tunnel over it, and the program that proves it.
+PAIR = """
+set -e
+mount -t tmpfs tmpfs /run; mkdir /run/netns
+ip link set lo up; ip netns add peer
+ip link add eth0 type veth peer name eth0 netns peer
+ip addr add 10.0.0.1/24 dev eth0; ip link set eth0 up
+ip -n peer addr add 10.0.0.2/24 dev eth0; ip -n peer link set eth0 up; ip -n peer link set lo up
+ip link add tun type vxlan id 7 local 10.0.0.1 remote 10.0.0.2 dstport 4789
+ip -n peer link add tun type vxlan id 7 local 10.0.0.2 remote 10.0.0.1 dstport 4789
+ip addr add 10.9.0.1/24 dev tun; ip link set tun mtu 1450 up
+ip -n peer addr add 10.9.0.2/24 dev tun; ip -n peer link set tun mtu 1450 up
+"""
+PROVE = """
+import json, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from strata.errors import Refused
+from strata.host import network_path
+network_path.PATIENCE_S = 2.0
+subprocess.run(["/bin/sh", "-c", sys.argv[2]], check=True)
+end = network_path.End(**json.loads(sys.argv[3]))
+try:
+    print("\\n".join(network_path.prove(end, {"peer": "10.9.0.2"})))
+except Refused as refused:
+    print(refused)
+"""
+END = {"address": "10.9.0.1", "mtu": 1450, "route": "tun", "kind": "vxlan"}
+
+
+def prove(more: str = "", **end: object) -> str:
+    return within(PROVE, PAIR + more, json.dumps({**END, **end}))
+
+
+def test_a_tunnel_that_carries_is_proven() -> None:
+    said = prove()
+    assert "tun is vxlan, MTU 1450" in said
+    assert "peer at 10.9.0.2: 1450 bytes whole, " in said, said
+
+
+FAULTS = {
+    # As flannel's host-gw left them under udp: nothing fails, and no packet takes the tunnel.
+    "a more specific route": (
+        "ip route add 10.9.0.2/32 via 10.0.0.2 dev eth0",
+        "asked: packets to peer (10.9.0.2) leave by tun; running: by eth0 via 10.0.0.2",
+    ),
+    "a table that goes first": (
+        "ip route add 10.9.0.0/24 via 10.0.0.2 table 5; ip rule add to 10.9.0.0/24 table 5",
+        "leave by tun; running: by eth0 via 10.0.0.2",
+    ),
+    "another MTU": ("ip link set tun mtu 1400", "asked: MTU 1450 of tun; running: MTU 1400"),
+    "a path that is narrower": (
+        "ip link set eth0 mtu 1400; ip -n peer link set eth0 mtu 1400",
+        "asked: 10.9.0.2 answers packets of 1450 bytes, sent whole; running: small packets are",
+    ),
+    "a peer that does not answer": (
+        "ip -n peer link set tun down",
+        "running: no packet is answered",
+    ),
+    "a filter that lets only pings pass": (
+        "ip netns exec peer iptables -A INPUT -p tcp -j DROP",
+        "answers 10.9.0.1 over TCP, port 29400; running:",
+    ),
+    "a rewrite behind the route": (
+        "iptables -t nat -A OUTPUT -d 10.9.0.2 -j DNAT --to 10.0.0.2",
+        "asked: tun carries 29000 bytes to 10.9.0.2 and 29000 back; running: it counted 0 and",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_carries_otherwise_is_refused_with_both_values(fault: str) -> None:
+    done, refused = FAULTS[fault]
+    said = prove(done)
+    assert refused in said and said.startswith("what is asked for"), said
+
+
+def test_a_device_of_another_kind_is_refused() -> None:
+    said = prove(kind="wireguard")
+    assert "asked: device tun of the kind wireguard; running: of the kind vxlan" in said
+    assert "running: of the kind none" in prove(device="gone")
+
+
+def test_an_end_in_a_namespace_is_proven_with_the_device_outside_of_it() -> None:
+    """As a container stands on a bridge, of which the tunnel is a port."""
+    more = """
+ip addr flush dev tun; ip link add br0 type bridge; ip link set tun master br0; ip link set br0 up
+ip netns add box; ip link add v type veth peer name eth0 netns box
+ip link set v master br0 mtu 1450 up
+ip -n box addr add 10.9.0.1/24 dev eth0; ip -n box link set eth0 mtu 1450 up
+"""
+    given = {"route": "eth0", "namespace": "/run/netns/box", "device": "tun"}
+    said = prove(more, device_namespace="", **given)
+    assert "bytes out" in said, said
+    assert "running: it counted 0 and 0 bytes" in prove(
+        more + "ip link add t2 type vxlan id 8 remote 10.0.0.2 dstport 4790; ip link set t2 up",
+        **{**given, "device": "t2", "device_namespace": ""},
+    )
