@@ -190,13 +190,16 @@ def pack(aside: Aside, manifest: Part, whole: Path) -> None:
     )
     (whole / "images").mkdir(parents=True)
     registry = manifest["offline"]["images"]["kubernetes"]
+    machine = _go(Path(), "env", "GOARCH").strip()
     for name, images in manifest["archives"].items():
         with tarfile.open(whole / f"images/{name}.tar", "w") as archive:
-            said = [_image(aside, archive, image, base, registry) for image in images]
+            said = [image_of(aside, archive, image, base, registry, machine) for image in images]
             _add(archive, "manifest.json", json.dumps(said).encode())
 
 
-def _image(aside: Aside, archive: tarfile.TarFile, image: Part, base: Path, registry: str) -> Part:
+def image_of(
+    aside: Aside, archive: tarfile.TarFile, image: Part, base: Path, registry: str, machine: str
+) -> Part:
     """Put an image's layers and configuration in the archive; its entry in the manifest."""
     layer = aside.folder / f"{image['name']}.layer"
     with tarfile.open(layer, "w") as made:
@@ -210,7 +213,7 @@ def _image(aside: Aside, archive: tarfile.TarFile, image: Part, base: Path, regi
         if f"{digest}.tar" not in archive.getnames():
             archive.add(path, f"{digest}.tar", filter=_plain)
     config = {
-        **{"architecture": _go(Path(), "env", "GOARCH").strip(), "os": "linux"},
+        **{"architecture": machine, "os": "linux"},
         "config": {"Env": [f"PATH={PATH}"], "Entrypoint": image.get("entrypoint")},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in layers]},
     }
