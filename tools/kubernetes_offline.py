@@ -15,6 +15,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,13 +28,14 @@ from typing import Any
 import yaml
 from strata.errors import Refused
 from strata.host import debian
-from strata.host.making import Aside, making
+from strata.host.making import Aside, abandoned, clear, making
 from strata.host.owned import Folder
 
 REPO = Path(__file__).resolve().parents[1]
 MANIFEST = REPO / "requirements/kubernetes.yml"
 LOCKS = REPO / "requirements/kubernetes"
 SUMS = "SHA256SUMS"
+KEY = re.compile(r"[0-9a-f]{12}")
 PATIENCE_S = 7200.0
 PROGRAMS = {"go": "golang-go", "gcc": "gcc libc6-dev", "mmdebstrap": "mmdebstrap"}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -83,6 +85,9 @@ def fill(manifest: Part, cache: Path) -> Path:
                 (aside.folder / kind).rename(whole / kind)
             note(whole)
             aside.place(whole)
+    others = (other for other in path.parent.iterdir() if KEY.fullmatch(other.name))
+    for other in [*abandoned(path.parent), *(other for other in others if other != path)]:
+        clear(other)
     return path
 
 

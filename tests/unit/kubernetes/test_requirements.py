@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from tools import kubernetes_offline as offline
 
 MANIFEST: dict[str, Any] = yaml.safe_load(offline.MANIFEST.read_text())
