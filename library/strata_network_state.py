@@ -57,11 +57,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-differences:
-  description: A line for each difference, C(+) for what was not there before, C(-) for what was.
-  returned: for same
-  type: list
-  elements: str
 note:
   description: Whose note is on the host, C(run), C(setting), C(role), C(hosts), C(boot); empty where there is none.
   returned: always
@@ -100,10 +95,9 @@ def main() -> None:
         elif given["state"] == "same" and not module.check_mode:
             found = network_note.compare(folder, *whose)
             note = network_note.read(folder)
-    said = {"note": network_note.document(note), "differences": found}
     if found:
-        module.fail_json(msg=network_note.message(folder, given["setting"], found), **said)
-    module.exit_json(changed=note != before, **said)
+        module.fail_json(msg=network_note.message(folder, given["setting"], found))
+    module.exit_json(changed=note != before, note=network_note.document(note))
 
 
 if __name__ == "__main__":

@@ -104,7 +104,11 @@ def toy(tmp_path: Path) -> Iterator[Toy]:
 
 
 def bridges() -> list[str]:
-    return sorted(path.name for path in NET.glob("toy-*"))
+    """Those of this machine, and of the network that stands for another host's."""
+    command = ["ip", "-n", NAMESPACE, "-o", "link", "show", "type", "bridge"]
+    there = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    other = [line.split(": ")[1] for line in there.splitlines()]
+    return sorted([*(path.name for path in NET.glob("toy-*")), *other])
 
 
 @pytest.mark.image
@@ -163,12 +167,14 @@ def test_settings_are_switched_to_proven_and_left_whatever_happens(
     ]
 
 
-# As ssh: what it is given runs here, unless the host is to be gone once it has its bridge.
+# As ssh: what it is given runs here, with a network of its own, unless the host is to be gone once
+# it has its bridge.
 SSH = """#!/bin/sh
 for last; do :; done
-[ ! -e {faults}/gone ] || [ ! -e /sys/class/net/toy-b ] || exit 255
-exec /bin/sh -c "$last"
+[ ! -e {faults}/gone ] || ! ip -n {namespace} link show toy-b >/dev/null 2>&1 || exit 255
+exec ip netns exec {namespace} /bin/sh -c "$last"
 """
+NAMESPACE = "strata-toy-b"
 
 
 # A plan of both hosts, made by the copy, which alone knows the network.
@@ -184,7 +190,7 @@ print(json.dumps({**made.document(), **more, "baseline": made.baseline}))
 
 
 @pytest.fixture
-def two(toy: Toy, tmp_path: Path) -> tuple[str, ...]:
+def two(toy: Toy, tmp_path: Path) -> Iterator[tuple[str, ...]]:
     """The command of the run stage alone, on two hosts, for a plan whose trials hold no lease."""
     planned = {
         **json.loads(toy.python(PLAN, str(EXPERIMENTS / "settings.yml"))),
@@ -193,7 +199,7 @@ def two(toy: Toy, tmp_path: Path) -> tuple[str, ...]:
         **{"addresses": dict.fromkeys("ab", "127.0.0.1"), "confounds": [], "families": ["tools"]},
     }
     ssh = tmp_path / "ssh"
-    ssh.write_text(SSH.format(faults=toy.faults))
+    ssh.write_text(SSH.format(faults=toy.faults, namespace=NAMESPACE))
     ssh.chmod(0o755)
     here = {"ansible_python_interpreter": sys.executable}
     variables = {
@@ -207,10 +213,17 @@ def two(toy: Toy, tmp_path: Path) -> tuple[str, ...]:
     }
     inventory = {
         "all": {"hosts": {"localhost": {"ansible_connection": "local", **variables}}},
-        "testbed": {"hosts": {name: {**here, **more} for name, more in hosts.items()}},
+        "testbed": {
+            "hosts": {
+                name: {**here, **more, "strata_state_dir": str(tmp_path / f"state-{name}")}
+                for name, more in hosts.items()
+            }
+        },
     }
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory))
-    return ("playbooks/run.yml", "-i", str(tmp_path / "hosts.yml"))
+    subprocess.run(["ip", "netns", "add", NAMESPACE], check=True)
+    yield ("playbooks/run.yml", "-i", str(tmp_path / "hosts.yml"))
+    subprocess.run(["ip", "netns", "del", NAMESPACE], check=True)
 
 
 def test_a_setting_that_fails_on_one_host_is_left_on_all_of_them(

@@ -101,14 +101,28 @@ def capture(root: Path = Path("/")) -> State:
 def differences(before: State, after: State) -> list[str]:
     """What is there and was not (`+`), and what was there and is not (`-`), a line each.
 
-    A kind that could not be read at one of the times counts as empty then.
+    A kind that could not be read at one of the times counts as empty then. Of an interface that
+    came or went nothing is said but that: what the kernel is told of it came and went with it.
     """
     found = []
+    passing = _names_of(before) ^ _names_of(after)
+    before, after = (_without(state, passing) for state in (before, after))
     for kind in dict.fromkeys((*before, *after)):
         was, now = Counter(before.get(kind, [])), Counter(after.get(kind, []))
         found += [f"- {kind}: {line}" for line in sorted((was - now).elements())]
         found += [f"+ {kind}: {line}" for line in sorted((now - was).elements())]
     return found
+
+
+def _names_of(state: State) -> set[str]:
+    return {line.split()[0] for line in state.get("interface", [])}
+
+
+def _without(state: State, interfaces: set[str]) -> State:
+    """Without the settings of the kernel for some interfaces: net.ipv4.conf.NAME.forwarding."""
+    theirs = tuple(f"net.{v}.conf.{name}." for v in ("ipv4", "ipv6") for name in interfaces)
+    kept = [line for line in state.get("sysctl", []) if not line.startswith(theirs)]
+    return {**state, "sysctl": kept}
 
 
 def _path(program: str) -> str | None:

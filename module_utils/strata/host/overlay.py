@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -67,6 +68,13 @@ def look(
     which may be there from before; `overhead` in bytes is what it adds to a packet; `mtu` 0 is all
     that is left then. Raises Refused with what is missing or in the way.
     """
+    if os.geteuid() != 0:
+        raise Refused(
+            f"{network} needs root on {host}",
+            example="ansible_become: true",
+            given=f"account {os.geteuid()}",
+            then="set ansible_become in the inventory, or leave the network out",
+        )
     for name in needs:
         _try(network, host, name)
     found = places(network, subnet, hosts)

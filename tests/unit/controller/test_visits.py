@@ -82,6 +82,13 @@ def test_a_setting_that_no_network_needs_any_more_is_refused(run: results.Run) -
     assert "settings of the known networks: costly, docker_overlay, " in refused.value.given
 
 
+def test_the_settings_of_a_plan_name_their_role_and_their_hosts(run: results.Run) -> None:
+    addresses = {"one": "10.0.0.1", "here": "10.0.0.2", "spare": "10.0.0.3"}
+    (found,) = visits.settings(SLOTS, addresses)
+    assert (found["setting"], found["role"]) == ("costly", "makes_it")
+    assert found["hosts"] == {"one": "10.0.0.1", "here": "10.0.0.2"}, "not that of the baseline"
+
+
 def test_what_was_begun_and_not_left_may_still_be_there(run: results.Run) -> None:
     assert visits.unleft(run) == []
     for state in ("begun", "proven"):

@@ -126,3 +126,19 @@ def test_members_that_do_not_train_are_told_of_each_other(
 )
 def test_cpus_are_counted(cpus: str | None, quota: float | None, counted: int | None) -> None:
     assert program.count(cpus, quota) == counted
+
+
+def test_on_the_network_of_a_setting_each_member_has_a_place_of_its_own() -> None:
+    places = {
+        "n1": {"host": "10.214.1.1", "members": "10.214.1.128"},
+        "n2": {"host": "10.214.2.1", "members": "10.214.2.128"},
+    }
+    native = {**trial(network="vxlan"), "role": "measured"}
+    native["levels"] = {**native["levels"], "runtime": "native"}
+    in_docker = {**native, "levels": {**native["levels"], "runtime": "docker"}}
+    there = [members.place(native, member, places) for member in native["members"]]
+    assert there == [places[member["host"]]["host"] for member in native["members"]]
+    there = [members.place(in_docker, member, places) for member in in_docker["members"]]
+    assert len(set(there)) == len(there)
+    assert there[0] == places[in_docker["members"][0]["host"]]["members"]
+    assert members.place(trial(network="host"), native["members"][0], {}) == ""

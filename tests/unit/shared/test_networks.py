@@ -1,0 +1,33 @@
+"""Each network with a setting has a role that can switch to it, and that proves its path."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from strata.networks import NETWORKS, Network
+
+from tests.conftest import REPO
+
+SWITCHED = [network for network in NETWORKS.values() if network.setting]
+
+
+@pytest.mark.parametrize("network", SWITCHED, ids=lambda network: network.name)
+def test_a_setting_has_a_role_with_all_entry_points(network: Network) -> None:
+    folder = REPO / "roles" / network.role
+    specs = yaml.safe_load((folder / "meta/argument_specs.yml").read_text())["argument_specs"]
+    for name in ("check", "present", "absent", "prove"):
+        assert (folder / f"tasks/{name}.yml").is_file()
+        assert {"setting_name", "setting_hosts"} <= specs[name]["options"].keys()
+    included = [
+        task["ansible.builtin.include_role"]["name"]
+        for task in yaml.safe_load((folder / "tasks/prove.yml").read_text())
+        if "ansible.builtin.include_role" in task
+    ]
+    assert "network_proof" in included
+
+
+@pytest.mark.parametrize("network", SWITCHED, ids=lambda network: network.name)
+def test_a_network_that_gives_places_says_what_the_engine_calls_it(network: Network) -> None:
+    assert network.called or "docker" not in network.runtimes
+    places = (REPO / "roles" / network.role / "tasks/present.yml").read_text()
+    assert (network.peers == "place") == (f"    {network.role}_place:" in places)
