@@ -106,6 +106,7 @@ def test_client_and_server_combine_as_their_metrics_declare() -> None:
     def one(role: str, index: int, **values: float) -> dict[str, Any]:
         found = part(role, index, f"{role}{index}")
         found["record"]["metrics"] = {k: {"value": v, "unit": "1"} for k, v in values.items()}
+        found["record"]["workload"]["environment"] = {"of": role}
         return found
 
     parts = [
@@ -127,7 +128,9 @@ def test_client_and_server_combine_as_their_metrics_declare() -> None:
     (found,) = merge.slot(trials, parts, {WORKLOAD: declared})
     values = {name: metric["value"] for name, metric in found["record"]["metrics"].items()}
     assert values == {"rate": 7.0, "lost": 5.0, "version": 9.0, "cpu": 7.0}
-    assert [m["role"] for m in found["record"]["members"]] == ["client", "server", "server"]
+    those = found["record"]["members"]
+    assert [m["role"] for m in those] == ["client", "server", "server"]
+    assert [m["environment"]["of"] for m in those] == ["client", "server", "server"]
     assert found["stdout"].startswith("== client 0 on client0\n")
 
 
