@@ -50,7 +50,8 @@ def _lines(options: argparse.Namespace) -> list[str]:
         return summary_lines(options.run)
     from . import load, two_runs, two_runs_page  # noqa: PLC0415
 
-    left, right = load.load(options.left), load.load(options.right)
+    left = [load.load(run) for run in (options.left, *options.before)]
+    right = [load.load(run) for run in (options.right, *options.after)]
     return [*two_runs.lines(left, right), "", f"report: {two_runs_page.write(left, right)}"]
 
 
@@ -64,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser("compare", help="what changed from run A to run B, cell by cell")
     compare.add_argument("left", type=Path, metavar="RUN_A")
     compare.add_argument("right", type=Path, metavar="RUN_B")
+    for side, of in (("--before", "RUN_A"), ("--after", "RUN_B")):
+        compare.add_argument(side, type=Path, nargs="+", action="extend", default=[],
+                             metavar="RUN", help=f"more runs of the side of {of}")  # fmt: skip
     return parser
 
 

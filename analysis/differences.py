@@ -9,7 +9,8 @@ import pandas as pd
 
 from schema.fingerprint import field
 
-from .load import Loaded
+from .equality import label
+from .load import Loaded, usable
 
 Kind = Literal["factor under test", "allowed", "confound"]
 ABSENT = "–"  # noqa: RUF001
@@ -23,6 +24,7 @@ def differences(left: Loaded, right: Loaded) -> pd.DataFrame:
     classed here, keys of the hosts' fingerprints by `strata.fingerprint.field`.
     """
     rows = _run_rows(left, right) + _level_rows(left, right) + _host_rows(left, right)
+    rows += _reported_rows(left, right) + _unit_rows(left, right)
     order = {"confound": 0, "factor under test": 1, "allowed": 2}
     rows.sort(key=lambda row: (order[row["kind"]], row["key"]))
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -61,6 +63,36 @@ def _level_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
         for name, ours, theirs in zip(names, *arms, strict=True)
         if ours != theirs
     ]  # fmt: skip
+
+
+def _reported_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
+    """What the programs of two runs reported otherwise; a run may have several values of each."""
+    ours, theirs = _reported(left), _reported(right)
+    return [
+        _row(key, label(key), "; ".join(ours.get(key, [])) or ABSENT,
+             "; ".join(theirs.get(key, [])) or ABSENT, "confound")
+        for key in sorted({*ours, *theirs})
+        if ours.get(key) != theirs.get(key)
+    ]  # fmt: skip
+
+
+def _reported(loaded: Loaded) -> dict[str, list[str]]:
+    found: dict[str, set[str]] = {}
+    for trial in usable(loaded.trials)["trial"]:
+        for key, value in loaded.facts[trial].items():
+            if key.startswith("reported."):
+                found.setdefault(key, set()).add(_text(value))
+    return {key: sorted(values) for key, values in found.items()}
+
+
+def _unit_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
+    """Metrics that two runs give in different units; they are not compared."""
+    ours, theirs = ({m.name: m.unit for m in run.metrics} for run in (left, right))
+    return [
+        _row(f"unit.{name}", f"unit of {name}", ours[name], theirs[name], "confound")
+        for name in sorted(ours.keys() & theirs.keys())
+        if ours[name] != theirs[name]
+    ]
 
 
 def _host_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:

@@ -83,11 +83,14 @@ def values(
 def changes(
     comparisons: pd.DataFrame, metrics: Sequence[Metric], tint: Mapping[str, str]
 ) -> list[str]:
-    """A panel a metric: the change of each cell against its baseline, with its interval."""
+    """A panel a metric: the change of each cell against its baseline, with its interval.
+
+    Of cells that have a verdict: the interval of few pairs would set the scale for all others.
+    """
     if comparisons.empty:
         return []
-    found = [(metric, comparisons[comparisons["metric"] == metric.name].dropna(subset="ratio"))
-             for metric in metrics]  # fmt: skip
+    judged = comparisons[comparisons["verdict"] != "too few trials"].dropna(subset="ratio")
+    found = [(metric, judged[judged["metric"] == metric.name]) for metric in metrics]
     return [_svg(_changes_panel(metric, rows, tint)) for metric, rows in found if len(rows)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import text
 from .metrics import Metric
 from .tables import Tables, records
@@ -39,10 +41,30 @@ def sentences(tables: Tables) -> list[str]:
 
 def _sentences(tables: Tables, metric: Metric) -> list[str]:
     found = tables.overall[tables.overall["metric"] == metric.name]
-    if len(found) > MOST:
-        found = found.sort_values("ratio").iloc[[0, -1]]
-    return [
-        f"{row['short']}: {metric.label.lower()} "
-        f"{text.change(row['ratio'], row['ratio_low'], row['ratio_high'])}: {row['verdict']}."
-        for row in records(found)
+    asking, control = (found[found["is_control"] == kind] for kind in (False, True))
+    if len(asking) > MOST:
+        asking = asking.sort_values("ratio").iloc[[0, -1]]
+    return [_answer(row, metric) for row in records(asking)] + [
+        _control(row, metric) for row in records(control)
     ]
+
+
+def _answer(row: dict[str, Any], metric: Metric) -> str:
+    """No figure without an interval that a verdict can stand on."""
+    named = f"{row['short']}: {metric.label.lower()}"
+    if row["verdict"] != "too few trials":
+        named += f" {text.change(row['ratio'], row['ratio_low'], row['ratio_high'])}"
+    but = f", but confounded by {row['confounds']}" if row["confounds"] else ""
+    return f"{named}: {text.meaning(row)}{but}."
+
+
+def _control(row: dict[str, Any], metric: Metric) -> str:
+    """An A/A comparison is judged by its width: that it finds nothing proves no quiet machine."""
+    if row["verdict"] == "too few trials":
+        return f"{row['short']} (A/A), {metric.label.lower()}: {text.meaning(row)}."
+    span = text.span(row["ratio_low"], row["ratio_high"]).strip("()")
+    seen = text.detectable(row["detectable"])
+    return (
+        f"{row['short']} (A/A), {metric.label.lower()}: chance alone gives {span} here; below "
+        f"{seen} this run sees nothing."
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +17,8 @@ from schema import documents as schema
 from schema import upgrades
 from schema.documents import SchemaError
 
+from . import conditions
+from .conditions import sound
 from .errors import EmptyRun, UnequalDigests
 from .metrics import Metric, Metrics, unknown
 
@@ -43,6 +45,8 @@ class Loaded:
     strange: list[str]  # names in `trials` that are no trial's
     journal: list[schema.JournalEvent]
     metrics: Metrics
+    facts: dict[str, dict[str, Any]]  # by trial: the conditions that it ran under, flat
+    set_aside: list[str]  # what records say that cannot be used, and why
 
     def progress(self) -> tuple[int, int]:
         """Slots of which every trial has a record, and all slots."""
@@ -72,6 +76,7 @@ class Loaded:
                 "The hosts are system containers that share one kernel, its clock and its disks: "
                 "this is a rehearsal, and no basis for a decision."
             )
+        found += [f"Left out: {each}." for each in self.set_aside]
         return found + [
             f"Confounded with the hosts: {item.what}; {item.why}." for item in self.run.confounds
         ]
@@ -96,15 +101,32 @@ def load(folder: Path) -> Loaded:
     Raises SchemaError when a document cannot be read, EmptyRun when there is no record at all.
     """
     run, plan = schema.read_run(folder), schema.read_plan(folder)
-    every = schema.read_records(folder, run.run)
+    hosts = [schema.read_host(path) for path in sorted((folder / "hosts").glob("*.json"))]
+    found = of_records(folder, run, plan, schema.read_records(folder, run.run))
+    return replace(
+        found,
+        hosts={host.host: host.values for host in hosts},
+        strange=_strange(folder),
+        journal=schema.read_journal(folder / "journal.jsonl"),
+    )
+
+
+def of_records(
+    folder: Path, run: schema.Run, plan: schema.Plan, every: list[schema.Record]
+) -> Loaded:
+    """The records of all attempts as frames, without what else lies in the folder of the run.
+
+    Raises SchemaError, EmptyRun.
+    """
     # Of a trial that was tried again the last attempt counts; the others stay on disk.
     records = list({r.trial: r for r in sorted(every, key=lambda r: r.attempt)}.values())
     if not records:
         raise EmptyRun(f"{folder} has no finished trial yet; run the same command to continue it")
-    _check_planned(folder, records, plan)
     order = {t.trial: i for i, t in enumerate(t for slot in plan.slots for t in slot.trials)}
     records.sort(key=lambda record: (order.get(record.trial, len(order)), record.trial))
-    hosts = [schema.read_host(path) for path in sorted((folder / "hosts").glob("*.json"))]
+    records, set_aside = sound(records, run, plan)
+    if not records:
+        raise SchemaError(f"{folder} has no record that can be used: {set_aside[0]}")
     metrics = _metrics(run, records)
     return Loaded(
         folder=folder,
@@ -113,11 +135,13 @@ def load(folder: Path) -> Loaded:
         trials=pd.DataFrame([_row(record, metrics) for record in records]),
         flags=_details(records, "flags", ["name", "detail"]),
         drift=_details(records, "drift", ["key", "reference", "now"]),
-        hosts={host.host: host.values for host in hosts},
+        hosts={},
         repeated=len(every) - len(records),
-        strange=_strange(folder),
-        journal=schema.read_journal(folder / "journal.jsonl"),
+        strange=[],
+        journal=[],
         metrics=metrics,
+        facts={record.trial: conditions.facts(record) for record in records},
+        set_aside=set_aside,
     )
 
 
@@ -137,21 +161,11 @@ def _metrics(run: schema.Run, records: list[schema.Record]) -> Metrics:
         ]
         rest = sorted(set(own) - {metric.name for metric in known})
         declared[workload] = [*known, *(unknown(name, own[name]) for name in rest)]
-    return Metrics(declared)
+    return Metrics(declared, {name for record in records for name in record.levels})
 
 
 def _workload(record: schema.Record) -> str:
     return str(record.levels.get("workload"))
-
-
-def _check_planned(folder: Path, records: list[schema.Record], plan: schema.Plan) -> None:
-    """Raise SchemaError at a record of a trial that the plan does not have."""
-    planned = {trial.trial for slot in plan.slots for trial in slot.trials}
-    for record in records:
-        if record.trial not in planned:
-            raise SchemaError(
-                f"{folder} has a record of {record.trial}, and plan.json no such trial"
-            )
 
 
 def _strange(folder: Path) -> list[str]:
@@ -172,9 +186,6 @@ def _row(record: schema.Record, metrics: Metrics) -> dict[str, Any]:
         **{metrics.column(workload, name): m.value for name, m in record.metrics.items()},
         **{f"phase_{name}": seconds for name, seconds in record.phases.items()},
     }
-    for name in measured:
-        if name in row and name not in record.levels:
-            raise SchemaError(f"the record of {record.trial} calls a metric {name!r}, as a column")
     return {**row, **measured}
 
 
@@ -189,6 +200,8 @@ def _facts(record: schema.Record) -> dict[str, Any]:
         "trial": record.trial,
         "cell": record.cell,
         "repetition": record.repetition,
+        "block": record.block,
+        "round": record.round,
         "folder": schema.attempt_folder(record.trial, record.attempt),
         "role": record.role,
         "platform": record.platform,
@@ -205,7 +218,7 @@ def _facts(record: schema.Record) -> dict[str, Any]:
         else "",
         "family": record.image.family,
         "image": record.image.digest,
-        "dataset": record.dataset.digest if record.dataset else "",
+        "dataset": (record.dataset.digest or "none") if record.dataset else "",
         "levels": canonical(record.levels),
     }
 
@@ -298,6 +311,8 @@ def _rows(path: Path, needed: tuple[str, ...]) -> list[dict[Any, Any]]:
     for name in needed:
         if name not in frame or not _finite(frame[name]):
             raise SchemaError(f"{path} is damaged: not every row has a number {name!r}")
+    if "duration_s" in needed and not (frame["duration_s"] > 0).all():
+        raise SchemaError(f"{path} is damaged: a step has no duration")
     for name in frame.columns.difference(frame.select_dtypes("number").columns):
         if name not in WORDS and frame[name].notna().any():
             raise SchemaError(f"{path} is damaged: {name!r} holds other things than numbers")

@@ -8,6 +8,7 @@ everything but the compared factors, which are those that the run's baseline nam
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pandas as pd
@@ -21,10 +22,11 @@ IMPLIED = {"runtime": ("network",), "distribution": ("workers", "servers", "plac
 
 
 def assign(loaded: Loaded) -> pd.DataFrame:
-    """The trials with `arm`, `short`, `case`, `match` and `is_baseline`.
+    """The trials with `arm`, `short`, `case`, `match`, `is_baseline`, `is_control` and `planned`.
 
     `arm` names the platform in full and `short` only the parts that vary in this run; `match`
-    is equal for trials that may be compared.
+    is equal for trials that may be compared. `is_control` marks the baseline under another label:
+    an A/A comparison. `planned` is how many measured trials the plan has of the cell.
     """
     run = loaded.run
     levels = [json.loads(text) for text in loaded.trials["levels"]]
@@ -41,7 +43,14 @@ def assign(loaded: Loaded) -> pd.DataFrame:
         case=[_text(one, rest) for one in levels],
         match=[canonical({k: v for k, v in one.items() if k not in compared}) for one in levels],
         is_baseline=[_is_baseline(one, run.baseline) for one in levels],
+        is_control=[_is_control(one, run.baseline) for one in levels],
+        planned=loaded.trials["cell"].map(_planned(loaded.plan)),
     )
+
+
+def _planned(plan: schema.Plan) -> dict[str, int]:
+    trials = (trial for slot in plan.slots for trial in slot.trials)
+    return dict(Counter(trial.cell for trial in trials if trial.role == "measured"))
 
 
 def _compared(run: schema.Run) -> set[str]:
@@ -52,6 +61,12 @@ def _compared(run: schema.Run) -> set[str]:
 
 def _is_baseline(levels: dict[str, Any], baseline: dict[str, Any]) -> bool:
     return bool(baseline) and all(levels.get(name) == value for name, value in baseline.items())
+
+
+def _is_control(levels: dict[str, Any], baseline: dict[str, Any]) -> bool:
+    """Whether only the label sets a trial apart from the baseline."""
+    differing = [name for name, value in baseline.items() if levels.get(name) != value]
+    return differing == ["label"]
 
 
 def _varying(levels: list[dict[str, Any]]) -> list[str]:
@@ -69,7 +84,7 @@ def _varying(levels: list[dict[str, Any]]) -> list[str]:
 
 def _name(levels: dict[str, Any], parts: tuple[str, ...] | list[str], extra: list[str]) -> str:
     platform = "/".join(str(levels.get(part)) for part in parts)
-    return " ".join(filter(None, [platform, *_values(levels, extra)]))
+    return " ".join(filter(None, [platform, *_values(levels, extra)])) or "baseline"
 
 
 def _text(levels: dict[str, Any], names: list[str]) -> str:

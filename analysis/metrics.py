@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 Better = Literal["higher", "lower", ""]
+
+# Columns of the frames that say which trial a row is: a metric of such a name has another column.
+RESERVED = frozenset((
+    *("run", "slot", "trial", "cell", "repetition", "block", "round", "folder", "role"),
+    *("platform", "hosts", "status", "cause", "message", "started", "launched", "duration_s"),
+    *("overlap", "neighbour", "family", "image", "dataset", "levels", "arm", "short", "case"),
+    *("match", "is_baseline", "is_control", "planned", "metric", "first_over_later", "name"),
+    *("detail", "row"),
+))  # fmt: skip
 
 DASH = "\N{EN DASH}"
 
@@ -28,11 +37,16 @@ class Metrics:
     """The metrics of a run, in the order of the page.
 
     Where two workloads declare a name differently, the column of the later one is
-    `NAME_WORKLOAD`, so that no column holds numbers in two units.
+    `NAME_WORKLOAD`, so that no column holds numbers in two units; and so is that of a name which
+    a column of the frames has (RESERVED).
     """
 
-    def __init__(self, declared: Mapping[str, Sequence[Metric]]) -> None:
-        """`declared` are the metrics of each workload, those of measured ones first."""
+    def __init__(
+        self, declared: Mapping[str, Sequence[Metric]], levels: Collection[str] = ()
+    ) -> None:
+        """`declared` are the metrics of each workload, those of measured ones first; `levels` are
+        columns, too."""
+        self._reserved = RESERVED | set(levels)
         self._known: dict[str, Metric] = {}
         self._columns: dict[tuple[str, str], str] = {}
         self.leads: list[str] = []  # the first headline of each workload
@@ -43,7 +57,8 @@ class Metrics:
 
     def _add(self, workload: str, metric: Metric) -> str:
         column = metric.name
-        if self._known.setdefault(column, metric) != metric:
+        taken = column in self._reserved or column.startswith("phase_")
+        if taken or self._known.setdefault(column, metric) != metric:
             column = f"{metric.name}_{workload}"
             label = f"{metric.label} ({workload})"
             self._known[column] = replace(metric, name=column, label=label)

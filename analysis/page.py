@@ -18,6 +18,7 @@ from . import tables as report_tables
 from .headline import available, baseline_name, headline, sentences
 from .metrics import DASH, Metric, Scale, scale
 from .shown import shown
+from .stats import stands_alone
 from .tables import Tables, records
 
 # More arms than this cannot be told apart in a figure; the tables have them all.
@@ -63,12 +64,12 @@ def _seen(value: Any) -> Any:
 def context(tables: Tables) -> dict[str, Any]:
     """Everything the template shows, as texts."""
     loaded = tables.loaded
-    changes = report_tables.chance_verdicts(tables.comparisons)
     return {
         "run": loaded.run,
         "title": loaded.run.experiment.get("title") or loaded.run.name,
         "description": loaded.run.experiment.get("description") or "",
-        "notices": tables.notices(),
+        "notices": [each for each in tables.notices() if not each.startswith("Confounded")],
+        "confounds": [each for each in tables.notices() if each.startswith("Confounded")],
         "baseline": baseline_name(tables),
         "sentences": sentences(tables),
         "answers": answers(tables),
@@ -79,7 +80,6 @@ def context(tables: Tables) -> dict[str, Any]:
         "others": [_values(tables, metric) for metric in _others(tables)],
         "values": [_values(tables, metric) for metric in _shown(tables)],
         "degradation": degradation(tables),
-        "by_chance": f"{changes:.1f}" if changes >= 0.5 else "",  # noqa: PLR2004
         "scenarios": scenarios.tables(tables),
         "figures": drawn(tables),
         "flags": flags(tables),
@@ -106,8 +106,8 @@ def answers(tables: Tables) -> list[dict[str, Any]]:
         ]
         name = group["short"].iloc[0]
         rows.append({"arm": shown(str(name)), "colour": tint[str(arm)], "entries": entries,
-                     "same_platform": _same_platform(tables, str(arm))})  # fmt: skip
-    return rows
+                     "is_control": bool(group["is_control"].all())})  # fmt: skip
+    return sorted(rows, key=lambda row: row["is_control"])
 
 
 def cells(tables: Tables) -> list[dict[str, Any]]:
@@ -144,7 +144,8 @@ def drawn(tables: Tables) -> list[Figure]:
     first = available(tables)[:1]
     groups = [
         Figure("Change against the baseline",
-               "Ratio of means with its 95 % interval; the line marks no change.",
+               "Geometric mean of the ratios within pairs, with its 95 % interval; the line marks "
+               "no change. Cases with too few pairs for a verdict are left out.",
                _marked(figures.changes(tables.comparisons, headline(tables), tint)), key),
         *(Figure(f"{metric.label} by platform",
                "Dots are trials, the bar is their mean with its 95 % interval. "
@@ -202,25 +203,27 @@ def fingerprints(tables: Tables) -> list[dict[str, Any]]:
     return found
 
 
-def _same_platform(tables: Tables, arm: str) -> bool:
-    """Whether an arm differs from the baseline by a label alone: an A/A comparison."""
-    trials, baseline = tables.trials, tables.loaded.run.baseline
-    ours = trials[trials["arm"] == arm]
-    platforms = set(trials.loc[trials["is_baseline"], "platform"])
-    rest = [name for name in baseline if name != "label"]
-    same = all((ours[name] == baseline[name]).all() for name in rest)
-    return "label" in baseline and same and set(ours["platform"]) == platforms
-
-
 def _answer(known: Metric, row: dict[str, Any]) -> dict[str, Any]:
+    """No figure in large type without an interval that a verdict stands on."""
+    judged = row["verdict"] != "too few trials"
     return {
         "metric": known.label,
-        "change": text.percent(row["ratio"]),
-        "span": text.span(row["ratio_low"], row["ratio_high"]),
+        "change": text.percent(row["ratio"]) if judged else text.more(row["needed"]),
+        "span": text.span(row["ratio_low"], row["ratio_high"]) if judged else "",
         "verdict": row["verdict"],
+        "meaning": text.meaning(row) if row["verdict"] == "no credible change" else "",
+        "model": _model(row) if judged else "",
+        "confounds": row["confounds"],
         "cases": row["cases"],
-        "counted": f"{row['n']} against {row['n_baseline']} trials",
+        "counted": f"{row['n']} of {row['planned']} pairs",
     }
+
+
+def _model(row: dict[str, Any]) -> str:
+    """The sensitivity figure, where there is one."""
+    if not math.isfinite(row["model_ratio"]):
+        return ""
+    return text.change(row["model_ratio"], row["model_low"], row["model_high"])
 
 
 def _comparison(tables: Tables, row: dict[str, Any], how: Scale) -> dict[str, Any]:
@@ -228,10 +231,14 @@ def _comparison(tables: Tables, row: dict[str, Any], how: Scale) -> dict[str, An
     ours, theirs = (_mean(tables, row[cell], name) for cell in ("cell", "cell_baseline"))
     sign = "+" if difference > 0 else text.MINUS
     return {
-        "case": row["case"], "short": row["short"], "n": f"{row['n']} / {row['n_baseline']}",
+        "case": row["case"], "short": row["short"], "n": f"{row['n']} of {row['planned']}",
         "mean": how.text(ours), "baseline": how.text(theirs),
-        "change": text.percent(row["ratio"]),
+        "change": text.percent(row["ratio"]), "median": text.percent(row["ratio_median"]),
         "span": text.span(row["ratio_low"], row["ratio_high"]).strip("()"),
+        "seen": text.detectable(row["detectable"]),
+        "beside": "does not hold beside the other cells (Holm)" if stands_alone(row) else "",
+        "needed": text.more(row["needed"]) if row["needed"] else "",
+        "confounds": row["confounds"],
         "difference": f"{sign}{how.text(abs(difference))}" if math.isfinite(difference) else DASH,
         "verdict": row["verdict"],
         "trials": _trials(tables, row["cell"]),

@@ -1,81 +1,85 @@
-"""Summaries and comparisons. The unit is the trial; docs/statistics.md says why and how.
+"""Summaries and comparisons. The unit is the trial, the observation the pair of two of them.
 
-All functions take the frame of `matching.assign` and return a new one.
+docs/statistics.md says why and how. All functions take the frame of `matching.assign` and return
+a new one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from .bootstrap import LINEAR, LOGARITHM, RESAMPLES, Array, Interval, contrast
+from . import inference, sensitivity
+from .inference import NOTHING, Estimate
 from .load import check_digests, usable
 from .metrics import Better, Metric
+from .pairing import Arm, Array, arms
 
-__all__ = ["RESAMPLES", "compare", "overall", "summarise", "verdict"]
+__all__ = ["FEWEST", "compare", "overall", "summarise", "verdict"]
 
 Verdict = Literal["degraded", "no credible change", "improved", "too few trials"]
-# Two arms whose complete separation would happen by chance more often say nothing.
+# That fewer pairs all point the same way happens by chance in more than 5 of 100 runs without any
+# difference: 2 / 2**5 is 6 %. Student's t needs normal noise to be right below that.
+FEWEST = 6
+# Fewer trials than this have no interval of their mean.
+FEWEST_OF_MEAN = 4
 CHANCE = 0.05
-# Below this an arm has no interval of its mean, and no verdict: simulated, 2 against 8 of one
-# platform are called different in 10 % of experiments, 3 against 20 in 8 %, 4 against 20 in 6 %.
-FEWEST = 4
 SUMMARY = ["case", "arm", "short", "cell", "metric", "n", "median", "mean", "min", "max", "sd",
            "low", "high"]  # fmt: skip
 
 
-def separation(counts: Sequence[tuple[int, int]]) -> float:
-    """How often all values of one arm lie above the other's by chance, in every case at once.
+def verdict(effect: Estimate, better: Better, count: int, fewest: int = FEWEST) -> Verdict:
+    """What an effect on a metric says for which `better` is the good direction.
 
-    Under no difference all orders are equally likely: two of C(n1 + n2, n1) are complete.
+    The effect is a log-ratio, or a difference: 0 is none. `count` observations, of which a verdict
+    needs `fewest`, are behind it.
     """
-    return min(1.0, 2 / math.prod(math.comb(first + second, first) for first, second in counts))
-
-
-def enough(counts: Sequence[tuple[int, int]]) -> bool:
-    """Whether so many trials, on both arms of each case, can support a verdict at all."""
-    fewest = min(sum(arm) for arm in zip(*counts, strict=True)) if counts else 0
-    return fewest >= FEWEST and separation(counts) <= CHANCE
-
-
-def verdict(ratio: Interval, better: Better, supported: bool) -> Verdict:
-    """What a ratio to the baseline says of a metric for which `better` is the good direction."""
-    if not supported or math.isnan(ratio.low):
+    if count < fewest or math.isnan(effect.error):
         return "too few trials"
-    if ratio.low <= 1 <= ratio.high:
+    if effect.low <= 0 <= effect.high:
         return "no credible change"
-    return "improved" if (ratio.point > 1) == (better == "higher") else "degraded"
+    return "improved" if (effect.mean > 0) == (better == "higher") else "degraded"
 
 
-def summarise(trials: pd.DataFrame, names: Sequence[str], seed: int) -> pd.DataFrame:
+def summarise(trials: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """A row a cell and metric: n, median, mean, min, max, sd, low, high (of the mean)."""
     rows = []
     for keys, group in _cells(usable(trials)):
         for name in names:
             values = _values(group, name)
             if len(values):
-                rows.append({**keys, "metric": name, **_summary(values, seed)})
+                rows.append({**keys, "metric": name, **_summary(values)})
     return pd.DataFrame(rows, columns=None if rows else SUMMARY)
 
 
-def _summary(values: Array, seed: int) -> dict[str, float]:
-    mean = Interval(float(values.mean()))
-    if len(values) >= FEWEST:
-        mean = contrast([(values, 1.0)], LOGARITHM if (values > 0).all() else LINEAR, seed)
+def _summary(values: Array) -> dict[str, float]:
+    mean, (low, high) = float(values.mean()), _interval(values)
     return {
         "n": len(values),
         "median": float(np.median(values)),
-        "mean": float(values.mean()),
+        "mean": mean,
         "min": float(values.min()),
         "max": float(values.max()),
         "sd": float(values.std(ddof=1)) if len(values) > 1 else math.nan,
-        "low": mean.low,
-        "high": mean.high,
+        "low": low,
+        "high": high,
     }
+
+
+def _interval(values: Array) -> tuple[float, float]:
+    """Of the mean; of positive values by factors, so that it does not reach below zero."""
+    mean = float(values.mean())
+    if len(values) < FEWEST_OF_MEAN:
+        return math.nan, math.nan
+    if not (values > 0).all():
+        found = inference.of_pairs(values)
+        return found.low, found.high
+    factor = inference.ratio(inference.of_pairs(np.log(values)).half_width)
+    return mean / factor, mean * factor
 
 
 def _cells(trials: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
@@ -93,94 +97,163 @@ def _values(group: pd.DataFrame, name: str) -> Array:
     return group[name].dropna().to_numpy(dtype=np.float64)
 
 
-def pairs(trials: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame, pd.DataFrame]]:
-    """Each cell off the baseline with its usable trials and those of its matched baseline.
-
-    Either may be empty: a hole is a row with too few trials, not a row that is missing.
-    """
-    measured = trials[trials["role"] == "measured"]
-    baselines = usable(measured[measured["is_baseline"]])
-    for keys, group in _cells(measured[~measured["is_baseline"]]):
-        baseline = baselines[baselines["match"] == group["match"].iloc[0]]
-        yield keys, usable(group), baseline
-
-
 def compared(metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics that have a better direction, and so can degrade."""
     return [metric for metric in metrics if metric.better]
 
 
-def compare(trials: pd.DataFrame, metrics: Sequence[Metric], seed: int) -> pd.DataFrame:
-    """A row a cell off the baseline and metric: ratio and difference to the baseline, verdict.
+def compare(trials: pd.DataFrame, metrics: Sequence[Metric]) -> pd.DataFrame:
+    """A row a cell off the baseline and metric: what its pairs say, beside how many there are.
 
-    Both have the limits of their 95 % intervals beside them: ratio_low, difference_high, ….
+    `n` pairs of `planned`; `ratio` (a geometric mean) and `ratio_median`, `difference` in the
+    metric's unit, both with `_low` and `_high` of their 95 % intervals; `p`, and `p_holm` corrected
+    for the cells of the run; `detectable`, the least change that would have been found, as a share;
+    `needed`, how many pairs a verdict still needs; the verdict. `is_control` marks an A/A
+    comparison, which is no question and takes no part in the correction.
+
     Raises UnequalDigests when the trials did not all run the same bits on the same data.
     """
     check_digests(trials)
     rows = []
-    for keys, group, baseline in pairs(trials):
+    for arm in arms(trials):
         for metric in compared(metrics):
-            arms = (_values(group, metric.name), _values(baseline, metric.name))
             # Neither arm has a metric that the case does not know, such as input capacity.
-            if max(map(len, arms)) or (group.empty and baseline.empty):
-                row = {"cell_baseline": baseline["cell"].iloc[0] if len(baseline) else ""}
-                found = _comparison([arms], metric.better, seed)
-                rows.append({**keys, **row, "metric": metric.name, **found})
-    return pd.DataFrame(rows)
+            if any(arm.has(trials, metric.name)) or not (arm.trials or arm.baseline):
+                rows.append(_row(trials, arm, metric))
+    return _corrected(pd.DataFrame(rows))
 
 
-def _comparison(arms: list[tuple[Array, Array]], better: Better, seed: int) -> dict[str, Any]:
-    """Ratio, difference and verdict of one case, or of several pooled with equal weight."""
-    row: dict[str, Any] = {
-        "n": sum(len(values) for values, _ in arms),
-        "n_baseline": sum(len(baseline) for _, baseline in arms),
+def _row(trials: pd.DataFrame, arm: Arm, metric: Metric) -> dict[str, Any]:
+    ours, theirs = arm.values(trials, metric.name)
+    ratio, difference = effects(ours, theirs)
+    return {
+        **_names(arm),
+        "cell": arm.cell,
+        "cell_baseline": arm.cell_baseline,
+        "metric": metric.name,
+        "n": len(ours),
+        "planned": arm.planned,
+        **as_ratio(ratio),
+        "ratio_median": float(np.median(ours / theirs)) if not math.isnan(ratio.mean) else math.nan,
+        "difference": difference.mean,
+        "difference_low": difference.low,
+        "difference_high": difference.high,
+        # Where a value is not above zero there is no ratio, and the difference answers.
+        **_judged(difference if math.isnan(ratio.mean) else ratio, metric.better, len(ours)),
     }
-    whole = [pair for pair in arms if len(pair[0]) and len(pair[1])]
-    share = 1 / max(len(whole), 1)
-    samples = [s for values, base in whole for s in ((values, share), (base, -share))]
-    positive = bool(samples) and all((values > 0).all() for values, _ in samples)
-    ratio = contrast(samples, LOGARITHM, seed) if positive else Interval(math.nan)
-    change = contrast(samples, LINEAR, seed) if samples else Interval(math.nan)
-    supported = enough([(len(values), len(base)) for values, base in whole])
-    for part, found in (("ratio", ratio), ("difference", change)):
-        row |= {part: found.point, f"{part}_low": found.low, f"{part}_high": found.high}
-    return {**row, "verdict": verdict(ratio, better, supported)}
 
 
-def overall(trials: pd.DataFrame, metrics: Sequence[Metric], seed: int) -> pd.DataFrame:
+def _names(arm: Arm) -> dict[str, Any]:
+    return {key: getattr(arm, key) for key in ("case", "arm", "short", "is_control")}
+
+
+def effects(ours: Array, theirs: Array) -> tuple[Estimate, Estimate]:
+    """Log-ratio and difference within pairs; no log-ratio where a value is not above zero."""
+    if not len(ours):
+        return NOTHING, NOTHING
+    positive = bool((ours > 0).all() and (theirs > 0).all())
+    ratio = inference.of_pairs(np.log(ours / theirs)) if positive else NOTHING
+    return ratio, inference.of_pairs(ours - theirs)
+
+
+def as_ratio(effect: Estimate) -> dict[str, float]:
+    """A log-ratio as people read it."""
+    return {
+        "ratio": inference.ratio(effect.mean),
+        "ratio_low": inference.ratio(effect.low),
+        "ratio_high": inference.ratio(effect.high),
+        "detectable": inference.ratio(effect.detectable) - 1,
+    }
+
+
+def _judged(effect: Estimate, better: Better, pairs: int) -> dict[str, Any]:
+    return {
+        "p": effect.p if pairs >= FEWEST else math.nan,
+        "needed": max(0, FEWEST - pairs),
+        "verdict": verdict(effect, better, pairs),
+    }
+
+
+def stands_alone(row: Mapping[Any, Any]) -> bool:
+    """Whether a verdict of change does not hold beside those of all other cells (Holm)."""
+    return row["verdict"] in ("degraded", "improved") and row["p_holm"] > CHANCE
+
+
+def dropped(trials: pd.DataFrame) -> tuple[int, int]:
+    """Pairs that lack one of their trials, and all that were planned."""
+    found = list(arms(trials))
+    planned = sum(arm.planned for arm in found)
+    return planned - sum(len(arm.pairs) for arm in found), planned
+
+
+def _corrected(rows: pd.DataFrame) -> pd.DataFrame:
+    """With `p_holm`: of each metric, corrected for all of its cells that ask something."""
+    if rows.empty:
+        return rows
+    asking = rows["p"].where(~rows["is_control"])
+    holm = asking.groupby(rows["metric"]).transform(lambda p: inference.holm(p.to_list()))
+    return rows.assign(p_holm=holm)
+
+
+def overall(
+    trials: pd.DataFrame, metrics: Sequence[Metric], single: pd.DataFrame, *, model: bool = True
+) -> pd.DataFrame:
     """A row for each arm and metric: the geometric mean of its ratios over all cases, with verdict.
 
-    Cases count alike. `cases` are in it, of `cases_planned`: those with two trials on either
-    arm, as fewer have no spread. `degraded`, `improved`, `unchanged` and `undecided` count the
-    verdicts of the single cases.
+    Cases count alike, each with the variance of its own pairs. `cases` are in it, of
+    `cases_planned`: those with two pairs, as fewer have no spread. `n` counts pairs, `planned`
+    those of the plan. `degraded`, `improved`, `unchanged` and `undecided` count the verdicts of the
+    single cases, `holding` those of change that stand after Holm's correction; `single` are those
+    cases, of `compare`. `model_ratio`, with its ends and `model_correlation`, is the sensitivity
+    figure of `sensitivity.fit` for headline metrics; without `model` it is left out.
     """
-    check_digests(trials)
-    single = compare(trials, metrics, seed)
-    arms: dict[tuple[str, str], list[tuple[pd.DataFrame, pd.DataFrame]]] = {}
-    for keys, group, baseline in pairs(trials):
-        arms.setdefault((keys["arm"], keys["short"]), []).append((group, baseline))
+    named: dict[tuple[str, str], list[Arm]] = {}
+    for arm in arms(trials):
+        named.setdefault((arm.arm, arm.short), []).append(arm)
     rows = []
     for metric in compared(metrics):
-        name = metric.name
-        for (arm, short), found in arms.items():
-            cases = [(_values(group, name), _values(baseline, name)) for group, baseline in found]
-            if any(len(values) for values, _ in cases):
-                used = [case for case in cases if min(map(len, case)) > 1]
-                named = {"arm": arm, "short": short, "metric": name, "cases": len(used)}
-                found_here = _comparison(used or cases, metric.better, seed)
-                rows.append({**named, **found_here, **_counts(single, arm, name)})
+        fitted = sensitivity.fit(trials, metric.name) if model and metric.headline else {}
+        for (name, short), found in named.items():
+            if any(any(arm.has(trials, metric.name)) for arm in found):
+                control = all(arm.is_control for arm in found)
+                keys = {"arm": name, "short": short, "is_control": control, "metric": metric.name}
+                own = single[(single["arm"] == name) & (single["metric"] == metric.name)]
+                answer = _over_cases(trials, found, metric)
+                rows.append(keys | answer | _counts(own) | fitted.get(name, sensitivity.NONE))
     return pd.DataFrame(rows)
 
 
-def _counts(single: pd.DataFrame, arm: str, name: str) -> dict[str, int]:
-    own = single[(single["arm"] == arm) & (single["metric"] == name)]
+def _over_cases(trials: pd.DataFrame, found: Sequence[Arm], metric: Metric) -> dict[str, Any]:
+    values = [arm.values(trials, metric.name) for arm in found]
+    ratios = [effects(*both)[0] for both in values]
+    used = [ratio for ratio in ratios if not math.isnan(ratio.error)]
+    # Without a case that has a spread the point alone is left, without an interval.
+    one = [ratio for ratio in ratios if not math.isnan(ratio.mean)]
+    effect = inference.of_cases(used) if used else inference.of_cases(one)
+    pairs = sum(
+        len(ours)
+        for (ours, _), ratio in zip(values, ratios, strict=True)
+        if not math.isnan(ratio.error)
+    )
+    return {
+        "cases": len(used),
+        "n": pairs,
+        "planned": sum(arm.planned for arm in found),
+        **as_ratio(effect),
+        **_judged(effect, metric.better, pairs),
+    }
+
+
+def _counts(own: pd.DataFrame) -> dict[str, int]:
     names = {
         "degraded": "degraded",
         "improved": "improved",
         "unchanged": "no credible change",
         "undecided": "too few trials",
     }
+    changed = own["verdict"].isin(["degraded", "improved"])
     return {
         "cases_planned": len(own),
         **{key: int((own["verdict"] == value).sum()) for key, value in names.items()},
+        "holding": int((changed & (own["p_holm"] <= CHANCE)).sum()),
     }

@@ -53,6 +53,28 @@ def judge(steps: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["trial", "judged", "drift", "steady"])
 
 
+def contradictions(steps: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """Trials whose median step is not the one that their record says, as flags.
+
+    Of lone trials: of several workers, the record's is made of all of theirs.
+    """
+    if steps.empty or "step_median" not in trials:
+        return pd.DataFrame(columns=["trial", "name", "detail"])
+    measured = steps[steps["phase"] == "measured"].groupby("trial")["duration_s"].median()
+    alone = trials[~trials["hosts"].str.contains(",") & (trials.get("workers", 1) == 1)]
+    said = dict(zip(alone["trial"], alone["step_median"], strict=True))
+    far = {
+        str(trial): (seconds, said[trial])
+        for trial, seconds in measured.items()
+        if said.get(trial, 0) > 0 and abs(seconds / said[trial] - 1) > SHARE
+    }
+    detail = [
+        f"step_median is {recorded:.4g} s in the record, and {seconds:.4g} s in its steps"
+        for seconds, recorded in far.values()
+    ]
+    return pd.DataFrame({"trial": list(far), "name": "contradiction", "detail": detail})
+
+
 def flags(judged: pd.DataFrame) -> pd.DataFrame:
     """The trials that are not steady, as flags: trial, name, detail."""
     doubtful = judged[~judged["steady"].astype(bool)]

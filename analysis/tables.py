@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pandas as pd
 
+from . import equality, matching, stats, steadiness
 from . import load as loading
-from . import matching, stats, steadiness
 from .load import Loaded
 from .metrics import Metric
 
@@ -22,7 +22,8 @@ FIRST_OVER_LATER = Metric("first_over_later", "First step / median step", "1")
 class Tables:
     """The frames of a report.
 
-    trials: a row a trial of `matching.assign`. summary, comparisons, overall: see `stats`.
+    trials: a row a trial of `matching.assign`. summary, comparisons, overall: see `stats`; the
+    last two name their `confounds`, which are listed by `equality.confounds`.
     counts: case, arm, short, cell, ok, failed, void. flags: trial, name, detail, arm, short,
     case. lost: failed and void trials with their reasons. unjudged: how many trials have too few
     measured steps to tell whether they were steady. steps, usage: see `load`. unread: the files of
@@ -33,6 +34,7 @@ class Tables:
     trials: pd.DataFrame
     summary: pd.DataFrame
     comparisons: pd.DataFrame
+    confounds: pd.DataFrame
     overall: pd.DataFrame
     counts: pd.DataFrame
     flags: pd.DataFrame
@@ -44,10 +46,14 @@ class Tables:
 
     def notices(self) -> list[str]:
         """What a reader must know of the completeness of the run and of this report."""
-        return [
-            *self.loaded.notices(),
-            *(f"Left out of the figures: {each}" for each in self.unread),
-        ]
+        found = self.loaded.notices()
+        lost, planned = stats.dropped(self.trials)
+        if lost and not self.comparisons.empty:
+            found.append(
+                f"{lost} of {planned} pairs dropped: a trial of each failed, is void or missing."
+            )
+        found += [f"Confounded: {equality.told(row)}." for row in records(self.confounds)]
+        return found + [f"Left out of the figures: {each}" for each in self.unread]
 
     def metric(self, name: str) -> Metric:
         """What is known of a metric of the summary."""
@@ -75,27 +81,41 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
     names = [metric.name for metric in known]
     if FIRST_OVER_LATER.name in trials:
         names.append(FIRST_OVER_LATER.name)
-    seed = loaded.run.seed
     # Without a baseline nothing is compared; with one that has no good trial, that is a verdict.
     sided = trials if trials["is_baseline"].any() else trials.iloc[:0]
     steps, no_steps = loading.steps(loaded) if judge_steps else (pd.DataFrame(), [])
     usage, no_usage = loading.usage(loaded) if judge_steps else (pd.DataFrame(), [])
     judged = steadiness.judge(steps)
+    comparisons = stats.compare(sided, known)
+    overall = stats.overall(sided, known, comparisons)
+    confounds = equality.confounds(loaded, sided, known)
+    by_cell = _named(comparisons, confounds, "cell")
+    by_arm = _named(overall, confounds, "arm")
     names_of = trials[["trial", "arm", "short", "case"]]
     return Tables(
         loaded=loaded,
         trials=trials,
-        summary=stats.summarise(trials, names, seed),
-        comparisons=stats.compare(sided, known, seed),
-        overall=stats.overall(sided, known, seed),
+        summary=stats.summarise(trials, names),
+        comparisons=comparisons.assign(confounds=by_cell) if len(comparisons) else comparisons,
+        confounds=confounds,
+        overall=overall.assign(confounds=by_arm) if len(overall) else overall,
         counts=counts(trials),
-        flags=flags(loaded.flags, judged).merge(names_of, on="trial"),
+        flags=pd.concat(
+            [flags(loaded.flags, judged), steadiness.contradictions(steps, loading.usable(trials))],
+            ignore_index=True,
+        ).merge(names_of, on="trial"),
         lost=trials[trials["status"] != "ok"],
         unjudged=int((~judged["judged"].astype(bool)).sum()),
         steps=steps,
         usage=usage,
         unread=no_steps + no_usage,
     )
+
+
+def _named(rows: pd.DataFrame, confounds: pd.DataFrame, by: str) -> list[str]:
+    """What each row of comparisons is confounded by, in one text."""
+    found = {key: ", ".join(dict.fromkeys(group)) for key, group in confounds.groupby(by)["what"]}
+    return [found.get(key, "") for key in rows[by]] if len(rows) else []
 
 
 def derived(trials: pd.DataFrame) -> pd.DataFrame:
@@ -127,14 +147,6 @@ def counts(trials: pd.DataFrame) -> pd.DataFrame:
         if status not in found:
             found[status] = 0
     return found.reset_index()[[*keys, "ok", "failed", "void"]]
-
-
-def chance_verdicts(comparisons: pd.DataFrame) -> float:
-    """How many of the verdicts of change would be expected if nothing differed anywhere."""
-    if comparisons.empty:
-        return 0.0
-    rated = comparisons["verdict"] != "too few trials"
-    return float(rated.sum()) * (1 - 0.95)
 
 
 def overhead(loaded: Loaded) -> str:

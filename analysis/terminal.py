@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import pandas as pd
+import textwrap
+from collections.abc import Mapping
+from typing import Any
 
 from . import headline as first
 from . import scenarios, text
 from . import tables as report_tables
 from .shown import shown
+from .stats import stands_alone
 from .tables import Tables
 
-NUMBERS = {2, 3, 4}
+NUMBERS = {2, 3, 4, 5}
 MOST_ROWS = 40  # a screen; a table on the page can be searched
 
 
@@ -21,14 +24,14 @@ def summary(tables: Tables) -> list[str]:
     if run.demonstration:
         lines.append("a demonstration: its figures are no basis for a decision")
     lines += tables.notices()
-    lines += [line[: text.WIDTH] for line in first.sentences(tables)]
+    lines += [part for line in first.sentences(tables) for part in textwrap.wrap(line, text.WIDTH)]
     for title, rows in answers(tables):
         lines += ["", title]
         if len(rows) > MOST_ROWS:
             lines.append(f"{len(rows)} comparisons: they are on the page")
             continue
-        lines += text.table(("platform", "case", "change", "95 % interval", "trials", "verdict"),
-                            rows, NUMBERS, wrap=True)  # fmt: skip
+        lines += text.table(("platform", "case", "change", "95 % interval", "could see", "pairs",
+                             "verdict"), rows, NUMBERS, wrap=True)  # fmt: skip
     if tables.comparisons.empty and len(tables.usable):
         lines += ["", *means(tables)]
     for found in scenarios.tables(tables):
@@ -46,7 +49,7 @@ def answers(tables: Tables) -> list[tuple[str, list[tuple[str, ...]]]]:
     for metric in first.headline(tables):
         rows = tables.comparisons[tables.comparisons["metric"] == metric.name]
         title = f"{metric.label} against {first.baseline_name(tables)}"
-        found.append((title, [_answer(row) for _, row in rows.iterrows()]))
+        found.append((title, [_answer(row) for row in report_tables.records(rows)]))
     return found
 
 
@@ -69,12 +72,21 @@ def ended(tables: Tables) -> list[str]:
     return [line if len(line) <= text.WIDTH else line[: text.WIDTH - 1] + "…" for line in lines]
 
 
-def _answer(row: pd.Series) -> tuple[str, ...]:
+def verdict(row: Mapping[Any, Any]) -> str:
+    """A verdict with what it needs, or with what is left of it beside the other cells."""
+    if row["verdict"] == "too few trials":
+        return text.meaning(row)
+    doubts = ["alone"] * stands_alone(row) + ["confounded"] * bool(row.get("confounds"))
+    return f"{row['verdict']} ({', '.join(doubts)})" if doubts else str(row["verdict"])
+
+
+def _answer(row: Mapping[Any, Any]) -> tuple[str, ...]:
     return (
         row["short"],
         row["case"],
         text.percent(row["ratio"]),
         text.span(row["ratio_low"], row["ratio_high"]).strip("()") or "none",
-        f"{row['n']} / {row['n_baseline']}",
-        row["verdict"],
+        text.detectable(row["detectable"]),
+        f"{row['n']} of {row['planned']}",
+        verdict(row),
     )

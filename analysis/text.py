@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
 from .metrics import DASH, scale
 from .shown import shown
@@ -44,6 +45,40 @@ def span(low: float, high: float) -> str:
 def change(ratio: float, low: float, high: float) -> str:
     """A ratio with its interval: `-0.4 % (-2.1 … +1.2 %)`."""
     return f"{percent(ratio)} {span(low, high)}".rstrip()
+
+
+def largest(low: float, high: float) -> str:
+    """The farthest that a ratio may be from none, by its interval: `3.1 %`."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return DASH
+    return percent(max((low, high), key=lambda end: abs(end - 1))).lstrip(f"+{MINUS}")
+
+
+def detectable(share: float) -> str:
+    """The least change that would have been found: `2.4 %`."""
+    return percent(1 + share).lstrip("+") if math.isfinite(share) else DASH
+
+
+def more(needed: int, unit: str = "pair") -> str:
+    """What a comparison lacks: `2 more pairs needed`."""
+    aside = " a side" if unit == "run" else ""
+    return f"{needed} more {unit}{'' if needed == 1 else 's'}{aside} needed"
+
+
+def meaning(row: Mapping[Any, Any]) -> str:
+    """What a comparison says beyond its figures, in words.
+
+    Never that there is no effect: how large a one may still hide, and how small a one would have
+    been seen.
+    """
+    if row["verdict"] == "too few trials":
+        unit = row.get("unit", "pair")
+        aside = " a side" if unit == "run" else ""
+        return f"too few {unit}s: {row['needed']} more needed{aside}"
+    if row["verdict"] != "no credible change" or not math.isfinite(row["ratio"]):
+        return str(row["verdict"])
+    hidden = largest(row["ratio_low"], row["ratio_high"])
+    return f"no effect above {hidden}; this run could have seen {detectable(row['detectable'])}"
 
 
 def table(

@@ -11,23 +11,24 @@ from .differences import differences
 from .load import Loaded, usable
 from .report import replace
 from .tables import records
+from .two_runs import Runs
 
 
-def write(left: Loaded, right: Loaded) -> Path:
-    """Write the page into the report folder of `right` and return its path.
+def write(left: Runs, right: Runs) -> Path:
+    """Write the page into the report folder of the first of `right` and return its path.
 
     Raises UnequalDigests or NothingInCommon before anything is written.
     """
     html = page.fill("compare.html.j2", _context(left, right))
     # By the name of its folder, which is one; what run.json says is only text.
-    path = right.folder / "report" / f"against-{left.folder.resolve().name}.html"
+    path = right[0].folder / "report" / f"against-{left[0].folder.resolve().name}.html"
     path.parent.mkdir(exist_ok=True)
     replace(path, html.encode())
     return path
 
 
-def _context(left: Loaded, right: Loaded) -> dict[str, Any]:
-    found, changed = two_runs.compare(left, right), differences(left, right)
+def _context(left: Runs, right: Runs) -> dict[str, Any]:
+    found, changed = two_runs.compare(left, right), differences(left[0], right[0])
     parts = [
         {
             "title": metric.label,
@@ -36,29 +37,34 @@ def _context(left: Loaded, right: Loaded) -> dict[str, Any]:
             "rows": [_row(row, left, right) for row in records(rows)],
         }
         for metric, rows in (
-            (right.metrics.get(str(n)), rows) for n, rows in found.groupby("metric", sort=False)
+            (right[0].metrics.get(str(n)), rows) for n, rows in found.groupby("metric", sort=False)
         )
     ]
     return {
-        "left": left.run.run,
-        "right": right.run.run,
-        "notices": [f"{one.run.run}: {note}" for one in (left, right) for note in one.notices()],
+        "left": left[0].run.run,
+        "right": right[0].run.run,
+        "notices": [
+            *(f"{one.run.run}: {note}" for one in (*left, *right) for note in one.notices()),
+            *(f"Only in {run}: {cell}." for run, cell in two_runs.unshared(left, right)),
+        ],
         "parts": parts,
         "changed": records(changed),
         "confounds": int((changed["kind"] == "confound").sum()),
     }
 
 
-def _row(row: dict[str, Any], left: Loaded, right: Loaded) -> dict[str, Any]:
+def _row(row: dict[str, Any], left: Runs, right: Runs) -> dict[str, Any]:
     return {
         "cell": row["case"],
         "change": text.percent(row["ratio"]),
         "span": text.span(row["ratio_low"], row["ratio_high"]).strip("()") or "none",
-        "trials": f"{row['n']} / {row['n_baseline']}",
+        "compared": f"{row['compared']}, {two_runs.counted(row)}",
+        "seen": text.detectable(row["detectable"]),
+        "meaning": text.meaning(row) if row["needed"] else "",
         "verdict": row["verdict"],
         "links": [
-            *_links(right, row["cell"], right.folder),
-            *_links(left, row["cell_baseline"], right.folder),
+            *(link for run in right for link in _links(run, row["cell"], right[0].folder)),
+            *(link for run in left for link in _links(run, row["cell_left"], right[0].folder)),
         ],
     }
 

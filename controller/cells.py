@@ -20,6 +20,8 @@ from .experiment import Experiment, options_of, resolve_options
 # What is compared with a factor without being named: a runtime has its own network, a
 # distribution a number of members and a place for them. The analysis has it so, too.
 IMPLIED = {"runtime": ("network",), "distribution": ("workers", "servers", "placement")}
+# The label of the A/A arm.
+CONTROL = "control"
 # A grid of a paper has a few hundred. More of them is a slip, and would take minutes to lay out.
 MOST_COMBINATIONS = 10_000
 
@@ -39,7 +41,28 @@ def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
         ):
             cell = _resolve(experiment.workload, chosen, asked)
             found.setdefault(cell.name, replace(cell, job=_background(experiment, cell)))
-    return list(found.values())
+    return [*found.values(), *_controls(experiment, list(found.values()))]
+
+
+def _controls(experiment: Experiment, cells: list[Cell]) -> list[Cell]:
+    """The baseline once more under another label: what differs between the two is chance (A/A).
+
+    None where the experiment does not want it, has labels of its own, compares nothing, or
+    measures every cell once, which says nothing of chance.
+    """
+    if not has_control(experiment):
+        return []
+    of = baseline(experiment)
+    if all(is_baseline(cell, of) for cell in cells):
+        return []
+    return [replace(cell, label=CONTROL) for cell in cells if is_baseline(cell, of)]
+
+
+def has_control(experiment: Experiment) -> bool:
+    """Whether the plan has an A/A arm."""
+    labelled = "label" in experiment.factors or "label" in experiment.options
+    several = experiment.repeats > 1
+    return experiment.control and several and bool(experiment.baseline) and not labelled
 
 
 def _factors(experiment: Experiment, substrates: Iterable[str]) -> dict[str, list[Level]]:
@@ -126,10 +149,12 @@ def _differs(name: str, cells: list[Cell]) -> bool:
 
 
 def baseline(experiment: Experiment) -> Levels:
-    """The experiment's, with the network that its runtime implies."""
+    """The experiment's, with the network that its runtime implies, and the label of no control."""
     found = dict(experiment.baseline)
     if "runtime" in found:
         found.setdefault("network", networks.of(str(found["runtime"]))[0])
+    if has_control(experiment):
+        found.setdefault("label", "")
     return found
 
 

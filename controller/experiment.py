@@ -92,6 +92,7 @@ class Experiment(Closed):
     backgrounds: dict[Name, Background] = {}
     exclude: list[dict[str, Level | list[Level]]] = []
     baseline: Levels
+    control: bool = True
     repeats: Annotated[int, Field(ge=1)]
     visits: Annotated[int, Field(ge=1)] = VISITS
     seed: int = 1

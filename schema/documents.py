@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from . import names, upgrades
 
@@ -48,6 +49,9 @@ def _name(text: str) -> str:
 # What is, or leads to, the name of a folder.
 Name = Annotated[str, AfterValidator(_name)]
 Level = str | int | float | bool | list[str] | None
+# A number as JSON has them: neither "12.5" nor true is one, nor what JSON has no spelling for.
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Count = Annotated[int, Field(strict=True)]
 
 
 class SchemaError(ValueError):
@@ -64,7 +68,7 @@ class Versioned(Document):
 
 
 class Measure(Document):
-    value: FiniteFloat
+    value: Number
     unit: str
 
 
@@ -113,8 +117,8 @@ class Dataset(Document):
 
 
 class Clock(Document):
-    launched: FiniteFloat
-    finished: FiniteFloat
+    launched: Number
+    finished: Number
 
 
 class Flag(Document):
@@ -130,7 +134,7 @@ class Drift(Document):
 
 class Beside(Document):
     trial: str
-    overlap: FiniteFloat
+    overlap: Number
     rate: Measure
 
 
@@ -142,7 +146,7 @@ class Member(Document):
     reason: Reason | None
     clock: Clock
     metrics: dict[str, Measure]
-    phases: dict[str, FiniteFloat]
+    phases: dict[str, Number]
     cluster: dict[str, Any]
     environment: dict[str, Any] = {}  # as its program saw it; older records do not say
 
@@ -152,10 +156,10 @@ class Record(Versioned):
     slot: Name
     trial: Name
     cell: Name
-    repetition: int
+    repetition: Count
     block: str = ""
-    round: int = 0  # 0: a record of before schema 3, which did not say
-    position: int = 0
+    round: Count = 0  # 0: a record of before schema 3, which did not say
+    position: Count = 0
     role: Literal["measured", "background"]
     levels: dict[str, Level]
     platform: str
@@ -167,11 +171,11 @@ class Record(Versioned):
     started: str
     clock: Clock
     metrics: dict[str, Measure]
-    phases: dict[str, FiniteFloat]
+    phases: dict[str, Number]
     flags: list[Flag]
     drift: list[Drift]
     workload: dict[str, Any]
-    attempt: int = 1
+    attempt: Count = 1
     beside: Beside | None = None
     members: list[Member] = []
 
@@ -230,7 +234,7 @@ class PlannedMember(Document):
 class PlannedTrial(Document):
     trial: Name
     cell: Name
-    repetition: int
+    repetition: Count
     role: Literal["measured", "background"]
     family: str
     levels: dict[str, Level]
@@ -242,15 +246,15 @@ class Slot(Document):
     slot: Name
     block: str
     setting: str = ""
-    round: int = 0  # 0: a plan of before schema 3, which did not say
-    position: int = 0
+    round: Count = 0  # 0: a plan of before schema 3, which did not say
+    position: Count = 0
     hosts: list[str]
     trials: list[PlannedTrial]
 
 
 class Plan(Versioned):
     slots: list[Slot]
-    estimate: dict[str, FiniteFloat]
+    estimate: dict[str, Number]
 
 
 class HostFingerprint(Versioned):
@@ -277,7 +281,7 @@ class JournalEvent(BaseModel):
         "reported",
     ]
     wall: str
-    mono: FiniteFloat
+    mono: Number
 
 
 Kind = TypeVar("Kind", bound=Versioned)
@@ -363,7 +367,14 @@ def read_run(folder: Path) -> Run:
 
 
 def read_plan(folder: Path) -> Plan:
-    return read(Plan, folder / "plan.json")
+    """plan.json of a run folder. Raises SchemaError, also where it has a trial twice."""
+    path = folder / "plan.json"
+    plan = read(Plan, path)
+    names = Counter(trial.trial for slot in plan.slots for trial in slot.trials)
+    twice = [name for name, number in names.items() if number > 1]
+    if twice:
+        raise SchemaError(f"{path} is damaged: it has the trial {twice[0]} twice")
+    return plan
 
 
 def read_record(path: Path) -> Record:

@@ -90,23 +90,41 @@ def cores(cpus: int | None) -> int:
 def environment(data_threads: int = 0) -> dict[str, Any]:
     """What the numbers depend on and the options do not say; `data_threads` read the input."""
     import keras  # noqa: PLC0415  heavy
+    import numpy as np  # noqa: PLC0415
     import tensorflow as tf  # noqa: PLC0415
     from tensorflow.python.util import _pywrap_util_port  # noqa: PLC0415
 
     threads = tf.config.threading
+    blas = np.show_config("dicts")["Build Dependencies"]["blas"]
     return {
         "python": platform.python_version(),
+        "glibc": platform.libc_ver()[1],
+        "numpy": np.__version__,
+        "blas": f"{blas['name']} {blas.get('version', '')}".strip(),
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "quota": quota(),
         "tensorflow": tf.__version__,
         "keras": keras.__version__,
         "onednn": bool(_pywrap_util_port.IsMklEnabled()),
+        "onednn_isa": os.environ.get("ONEDNN_MAX_CPU_ISA", "default"),
+        # 0 is TensorFlow's word for as many as the process has CPUs.
         "threads": {
-            "intra_op": threads.get_intra_op_parallelism_threads(),
-            "inter_op": threads.get_inter_op_parallelism_threads(),
+            "intra_op": threads.get_intra_op_parallelism_threads() or cores(None),
+            "inter_op": threads.get_inter_op_parallelism_threads() or cores(None),
             "data": data_threads,
         },
         "isa": isa(),
         "devices": [d.name for d in tf.config.get_visible_devices()],
     }
+
+
+def quota(limit: Path = Path("/sys/fs/cgroup/cpu.max")) -> float | None:
+    """How many CPUs' worth of time this process may use; None without limit, or if it can't see."""
+    try:
+        given, period = limit.read_text(encoding="ascii").split()
+        return float(given) / float(period)
+    except (OSError, ValueError):
+        return None
 
 
 def isa(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:

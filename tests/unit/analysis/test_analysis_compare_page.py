@@ -15,13 +15,13 @@ from analysis import load, page, tables, two_runs_page
 def test_the_page_stands_with_the_second_run_and_leads_to_the_records_of_both(
     tmp_path: Path,
 ) -> None:
-    cells = synthetic.cells(NATIVE)
-    before = Synthetic(cells=cells, repeats=5).write(tmp_path / "before")
+    cells = synthetic.cells(NATIVE, DOCKER)
+    before = Synthetic(cells=cells, repeats=6).write(tmp_path / "before")
     host = {**synthetic.HOST, "kernel.release": "<b>6.8</b>"}
-    slower = {"native": Effect(1.1)}
-    made = Synthetic(cells=cells, repeats=5, effects=slower, host=host)
+    slower = {"docker": Effect(1.1)}
+    made = Synthetic(cells=cells, repeats=6, effects=slower, host=host)
     after = made.write(tmp_path / "after")
-    path = two_runs_page.write(load.load(before), load.load(after))
+    path = two_runs_page.write([load.load(before)], [load.load(after)])
     html = path.read_text()
     assert path == after / "report" / "against-before.html"
     links = [unquote(link) for link in re.findall(r'<a href="([^"]+)"', html)]
@@ -44,7 +44,7 @@ def test_an_a_a_comparison_is_called_one_and_a_platform_is_not(tmp_path: Path) -
     baseline = {"runtime": "native", "label": "first"}
     run = Synthetic(cells=cells, baseline=baseline, repeats=4).write(tmp_path / "run")
     rows = page.answers(tables.build(load.load(run)))
-    assert {row["arm"]: row["same_platform"] for row in rows} == {
+    assert {row["arm"]: row["is_control"] for row in rows} == {
         "docker/bridge first": False,
         "native/host again": True,
     }

@@ -12,7 +12,7 @@ from analysis import figures, load, tables
 
 def drawn(folder: Path) -> list[str]:
     """All panels of a run of two platforms and two models."""
-    made = Synthetic(cells(NATIVE, DOCKER, models=("alexnet", "resnet50")), repeats=4)
+    made = Synthetic(cells(NATIVE, DOCKER, models=("alexnet", "resnet50")))
     built = tables.build(load.load(made.write(folder)))
     tint, throughput = figures.colours(built.order), built.metric("throughput")
     return [

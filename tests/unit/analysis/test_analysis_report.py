@@ -57,7 +57,7 @@ def test_planted_effects_lie_inside_their_intervals(tmp_path: Path) -> None:
 
 
 def test_two_labels_of_one_platform_do_not_differ(tmp_path: Path) -> None:
-    built = tables.build(load(equal().write(tmp_path / "run")))
+    built = tables.build(load(equal(seed=3).write(tmp_path / "run")))
     assert list(of(built, "throughput")["verdict"]) == ["no credible change"]
     assert "label" not in " ".join(built.trials["case"])
 
@@ -211,7 +211,7 @@ def test_an_a_a_comparison_says_so(tmp_path: Path) -> None:
         run = made.write(tmp_path / str(said))
         report.make(run)
         html = (run / "report" / "index.html").read_text(encoding="utf-8")
-        assert ("any difference is chance" in html) == said
+        assert ("Any difference is chance" in html) == said
 
 
 def test_trials_with_few_steps_are_counted_as_not_judged(tmp_path: Path) -> None:
@@ -529,8 +529,8 @@ def test_compare_classes_what_differs(tmp_path: Path, capsys: pytest.CaptureFixt
     assert any("allowed" in line and "3.12.1" in line for line in lines)
     native = [line for line in lines if "native" in line and "resnet50" in line]
     docker = [line for line in lines if "docker" in line and "resnet50" in line]
-    assert native[0].endswith("degraded")
-    assert docker[0].endswith("no credible change")
+    assert "too few runs" in native[0], "one run a side says nothing of runs"
+    assert docker[0].endswith("improved"), "the ratio to its own baseline, which is slower"
 
 
 def test_compare_refuses_other_bits_and_other_cells(
@@ -551,6 +551,7 @@ def test_compare_lets_the_factor_under_test_differ(
     docker = Synthetic(cells(DOCKER, models=MODELS), slow, seed=2).write(tmp_path / "docker")
     assert main(["compare", str(native), str(docker)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert sum(line.endswith("degraded") for line in lines if "bridge · " in line) >= 2
+    assert not any(line.endswith("degraded") for line in lines)
+    assert any("too few runs" in line for line in lines if "bridge · " in line)
     tested = [line for line in lines if line.startswith("factor under test")]
     assert ["runtime" in " ".join(tested), "network" in " ".join(tested)] == [True, True]

@@ -23,6 +23,7 @@ BASE: dict[str, Any] = {
     "factors": {"runtime": ["native", "docker"], "model": ["tiny", "alexnet"]},
     "options": {"batch_size": 8, "image_size": 64},
     "baseline": {"runtime": "native"},
+    "control": False,
     "repeats": 4,
 }
 HERE = plan.Host("here", "vm", ("native", "docker"), 2)
@@ -38,6 +39,35 @@ def test_every_cell_in_every_round() -> None:
     assert len(cells) == 16
     for first in range(0, 16, 4):
         assert len(set(cells[first : first + 4])) == 4
+
+
+def test_the_baseline_is_measured_a_second_time_in_each_case() -> None:
+    """An A/A arm, beside the others in every round; nothing but its label sets it apart."""
+    made = make(control=True)
+    assert made.baseline == {"runtime": "native", "network": "host", "label": ""}
+    assert len(made.slots) == 4 * 6
+    for first in range(0, len(made.slots), 3):
+        arms = [slot.trials[0].levels for slot in made.slots[first : first + 3]]
+        told = {(one["runtime"], one["label"]) for one in arms}
+        assert told == {("native", ""), ("docker", ""), ("native", "control")}
+        assert len({one["model"] for one in arms}) == 1
+
+
+@pytest.mark.parametrize(
+    "without",
+    [
+        {"control": False},
+        {"repeats": 1},
+        {"factors": {"runtime": ["native", "docker"], "label": ["a", "b"]}},
+        {"factors": {"runtime": ["native"]}},
+        {"factors": {"model": ["tiny", "alexnet"]}, "baseline": {}},
+    ],
+)
+def test_there_is_no_control_where_it_says_nothing_or_is_not_wanted(
+    without: dict[str, Any],
+) -> None:
+    found = [slot.trials[0].levels["label"] for slot in make(**{"control": True, **without}).slots]
+    assert "control" not in found
 
 
 def test_rounds_are_shuffled_by_the_seed_alone() -> None:

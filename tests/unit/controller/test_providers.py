@@ -13,7 +13,7 @@ from controller.experiment import Experiment
 
 EXPERIMENT = {
     **{"name": "t", "title": "t", "workload": "spin", "baseline": {"runtime": "native"}},
-    **{"factors": {"runtime": ["native", "docker"]}, "repeats": 2},
+    **{"factors": {"runtime": ["native", "docker"]}, "repeats": 2, "control": False},
 }
 
 

@@ -164,3 +164,11 @@ def test_extensions_of_the_cpu_are_read(tmp_path: Path) -> None:
     (tmp_path / "cpuinfo").write_text("model name : X\nflags : fpu amx_bf16 avx512_bf16 sse\n")
     assert _tensorflow.isa(tmp_path / "cpuinfo") == ["amx_bf16", "avx512_bf16"]
     assert _tensorflow.isa(tmp_path / "none") == []
+
+
+def test_a_quota_is_reported_as_far_as_the_program_sees_it(tmp_path: Path) -> None:
+    limit = tmp_path / "cpu.max"
+    for text, seen in (("150000 100000\n", 1.5), ("max 100000\n", None), ("", None)):
+        limit.write_text(text)
+        assert _tensorflow.quota(limit) == seen
+    assert _tensorflow.quota(tmp_path / "none") is None
