@@ -97,8 +97,15 @@ def test_what_is_left_behind_is_found(planted: str) -> None:
 def test_containers_that_come_and_go_leave_no_difference() -> None:
     here, later = CONTAINER.format(name="1"), CONTAINER.format(name="2")
     gone = "ip netns del cni-1; sleep 0.2;"
+    chains = "iptables -N DOCKER; iptables -t nat -N DOCKER;"
+    port = (
+        "iptables -t nat -A DOCKER ! -i br-a -p tcp --dport 80"
+        " -j DNAT --to-destination 10.1.0.2:80;"
+        "iptables -A DOCKER -d 10.1.0.2/32 ! -i br-a -o br-a -p tcp --dport 80 -j ACCEPT;"
+        "iptables -t nat -A POSTROUTING -s 10.1.0.2 -d 10.1.0.2 -p tcp --dport 80 -j MASQUERADE;"
+    )
     looks = "iptables -t mangle -S >/dev/null; ping -c1 -w1 10.1.0.1 >/dev/null || true"
-    assert differences(gone + later + looks, SETUP + here) == []
+    assert differences(gone + later + port + looks, SETUP + here + chains) == []
     assert differences("rmdir /run/netns", SETUP) == []
 
 

@@ -86,7 +86,7 @@ def capture(root: Path = Path("/")) -> State:
         "rule": [_flat(rule) for v in ("-4", "-6") for rule in _json("ip", v, "rule", "show")],
         "forwarding entry": list(_entries(_json("bridge", "fdb", "show"), seen, links)),
         "neighbour": list(_neighbours(links)),
-        "packet filter": [*_tables(), *nft_lines(_run("nft", "-s", "list", "ruleset"))],
+        "packet filter": [*_tables(), *nft_lines(*_nft())],
         "set of addresses": ipset_lines(_run("ipset", "save")),
         "encryption": xfrm_lines(_run("ip", "xfrm", "state")),
         "queue": list(_queues(links)),
@@ -282,25 +282,30 @@ def iptables_lines(text: str) -> list[str]:
     return found
 
 
-def nft_lines(text: str) -> list[str]:
+def _nft() -> tuple[str, str]:
+    told = [_run(f"{version}-save") for version in ("iptables", "ip6tables")]
+    return _run("nft", "-s", "list", "ruleset"), "".join(told)
+
+
+def nft_lines(text: str, told: str) -> list[str]:
     """Rules of `nft -s list ruleset`, each with its table and chain.
 
-    The tables that iptables writes are left out, since it tells of them itself; so are elements of
-    sets that have a time to live.
+    `told` is what iptables tells by itself (`iptables-save`): these tables are left out. So are
+    elements of sets that have a time to live.
     """
-    text = re.sub(
-        r"^# Warning: table .* managed by iptables-nft.*\n(.*\n)*?^}\n?", "", text, flags=re.M
-    )
+    names = re.findall(r"by (ip6?)tables-save \S+ \(nf_tables\).*\n[*](\S+)", told)
+    theirs = {f"table {family} {name}" for family, name in names}
     found, inside = [], list[str]()
     for line in (line.strip() for line in text.splitlines()):
         if line.endswith("{"):
             inside.append(line.removesuffix("{").strip())
         elif line == "}":
             inside.pop()
-        elif line and not line.startswith("#") and not line.endswith("policy accept;"):
-            found.append(
-                f"nft {', '.join(inside)}: {re.sub(' (timeout|expires) [0-9a-z]+', '', line)}"
-            )
+        elif not line or line.startswith("#") or line.endswith("policy accept;"):
+            continue
+        elif inside[0] not in theirs:
+            lasting = re.sub(" (timeout|expires) [0-9a-z]+", "", line)
+            found.append(f"nft {', '.join(inside)}: {lasting}")
     return found
 
 
