@@ -14,7 +14,7 @@ import pytest
 import synthetic
 from synthetic import DOCKER, NATIVE, Synthetic
 
-from analysis import load, matching, report, stats, tables
+from analysis import export, load, matching, stats, tables, terminal
 from analysis.__main__ import main
 from schema import documents as schema
 from schema.documents import SchemaError
@@ -48,8 +48,8 @@ def change(path: Path, edit: Callable[[Document], Any]) -> Document:
 
 
 def told(run: Path) -> str:
-    """All that the report says to a reader."""
-    return "\n".join(report.make(run))
+    """What a reader is told on the terminal."""
+    return "\n".join(terminal.summary(tables.build(load.load(run))))
 
 
 @pytest.mark.parametrize("value", ["12.5", True, None, [1], math.nan])
@@ -188,7 +188,6 @@ def test_clocks_that_jump_between_trials_change_no_figure(run: Path, whole: Path
         change(path, jump)  # fmt: skip
     jumped, plain = (tables.build(load.load(one)).comparisons for one in (run, whole))
     pd.testing.assert_frame_equal(jumped, plain)
-    report.make(run)
 
 
 def test_schemas_may_be_mixed(run: Path, whole: Path) -> None:
@@ -221,7 +220,7 @@ def test_a_formula_and_an_escape_reach_no_reader(run: Path) -> None:
     change(first(run), fail)  # fmt: skip
     said = told(run)
     assert "\x1b" not in said and r"\x1b[31m" in said
-    sheet = (run / "report" / "trials.csv").read_text()
+    sheet = export.csv(tables.build(load.load(run)).trials).decode()
     assert "'=HYPERLINK" in sheet and "\x1b" not in sheet and ",=HYPERLINK" not in sheet
 
 

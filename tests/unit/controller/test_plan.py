@@ -58,8 +58,8 @@ def test_the_baseline_is_measured_a_second_time_in_each_case() -> None:
     [
         {"control": False},
         {"repeats": 1},
-        {"factors": {"runtime": ["native", "docker"], "label": ["a", "b"]}},
-        {"factors": {"runtime": ["native"]}},
+        {"factors": {**BASE["factors"], "label": ["a", "b"]}},
+        {"factors": {**BASE["factors"], "runtime": ["native"]}},
         {"factors": {"model": ["tiny", "alexnet"]}, "baseline": {}},
     ],
 )
