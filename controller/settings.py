@@ -16,6 +16,7 @@ ROLES = Path(__file__).resolve().parents[1] / "roles"
 OURS = (
     *("strata_", "docker_overlay_", "nvidia_container_toolkit_"),
     *("rehearsal_", "workload_image_", "network_proof_", "vxlan_", "macvlan_", "wireguard_"),
+    *("kubernetes_", "flannel_"),
 )
 # What is set for one host, in the inventory, and is no role's argument.
 OF_A_HOST = ("strata_address", "strata_provider")
