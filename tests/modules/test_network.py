@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 import pytest
+from strata.errors import Refused
+from strata.host import network_path
 
 from tests.conftest import REPO
 
@@ -146,6 +148,11 @@ def test_a_tunnel_that_carries_is_proven() -> None:
     said = prove()
     assert "tun is vxlan, MTU 1450" in said
     assert "peer at 10.9.0.2: 1450 bytes whole, " in said, said
+
+
+def test_without_a_peer_nothing_is_proven() -> None:
+    with pytest.raises(Refused, match=r"given: 10\.9\.0\.1 alone"):
+        network_path.prove(network_path.End("10.9.0.1", 1450, "tun", "vxlan"), {})
 
 
 FAULTS = {

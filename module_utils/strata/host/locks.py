@@ -49,18 +49,32 @@ def only_one(path: Path, rule: str, patience_s: float) -> Iterator[None]:
 
     Raises Refused with `rule` and who has it when it is not free within `patience_s` seconds.
     """
-    # Whoever can open a file can lock it, so nobody else can open this one.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    descriptor = _opened(path)
     try:
-        os.fchmod(descriptor, 0o600)
         deadline = time.monotonic() + patience_s
-        while not _taken(descriptor):
+        while not (_taken(descriptor) and _is_at(descriptor, path)):
             if time.monotonic() > deadline:
                 raise Refused(rule, given=f"{path}: {holder(path)}", then="wait for its end")
             time.sleep(LOOK_S)
+            os.close(descriptor)
+            descriptor = _opened(path)
         yield
     finally:
         os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    """The file of a lock. Whoever can open a file can lock it, so nobody else can open this one."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether others that open the file now get this one: it may have been removed meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    return False
 
 
 def _taken(descriptor: int) -> bool:

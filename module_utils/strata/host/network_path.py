@@ -69,8 +69,15 @@ class End:
 def prove(end: End, peers: dict[str, str]) -> list[str]:
     """Prove the path from an end to its peers (name: IPv4 address); a line for each that holds.
 
-    Raises Refused with both values where the running system does otherwise than was asked.
+    Raises Refused with both values where the running system does otherwise than was asked, and
+    where there is no peer: what nothing was sent over is not proven.
     """
+    if not peers:
+        raise Refused(
+            "a path is proven by what is sent to another end of the network",
+            given=f"{end.address} alone",
+            then="measure the network on two hosts that have the runtime, or leave it out",
+        )
     said = [_prove_devices(end)]
     for name, address in peers.items():
         _prove_route(end, name, address)

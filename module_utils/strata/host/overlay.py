@@ -75,6 +75,12 @@ def look(
             given=f"account {os.geteuid()}",
             then="set ansible_become in the inventory, or leave the network out",
         )
+    if len(hosts) == 1:
+        raise Refused(
+            f"{network} is proven by traffic between hosts, of which it needs two",
+            given=f"measured on {', '.join(hosts)} alone",
+            then=f"measure it on two hosts, or leave {network} out",
+        )
     for name in needs:
         _try(network, host, name)
     found = places(network, subnet, hosts)

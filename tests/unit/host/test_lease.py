@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +356,29 @@ def test_waiting_for_a_lock_has_an_end_and_names_the_holder(
         lease.acquire("a", holder(), 60)
     assert f"lease.lock: process {os.getpid()}, " in str(refused.value)
     assert not lease.acquire("a", holder(), 60), "it is free again"
+
+
+def test_who_waited_for_a_lock_that_was_removed_waits_for_the_one_in_its_place(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a trial whose controller is dead, and whose folder teardown takes away meanwhile."""
+    at.mkdir(exist_ok=True)
+    path, waits, taken = at / "some.lock", threading.Event(), locks._taken
+    # Whoever does not get it at once waits.
+    monkeypatch.setattr(locks, "_taken", lambda file: taken(file) or waits.set())
+
+    def wait() -> str:
+        with pytest.raises(Refused, match="taken") as refused, locks.only_one(path, "taken", 1.0):
+            pass
+        return str(refused.value)
+
+    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as second:
+        with locks.only_one(path, "taken", 0.0):
+            waiting = pool.submit(wait)
+            waits.wait()
+            path.unlink()
+            second.enter_context(locks.only_one(path, "taken", 0.0))
+        assert f"process {os.getpid()}" in waiting.result()
 
 
 def test_the_holder_is_a_process_here_or_none_that_can_be_looked_at() -> None:

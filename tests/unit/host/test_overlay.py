@@ -69,7 +69,13 @@ def test_a_subnet_without_room_for_all_hosts_is_refused(told: Any, subnet: str) 
 
 def test_an_address_that_no_device_has_is_refused(told: Any) -> None:
     with pytest.raises(Refused, match=r"node1 has no device with 10.0.0.9"):
-        look(hosts={"node1": "10.0.0.9"})
+        look(hosts={"node1": "10.0.0.9", "node2": "10.0.0.2"})
+
+
+def test_a_network_of_one_host_is_refused(told: Any) -> None:
+    """It could not be proven: there is nobody to send to."""
+    with pytest.raises(Refused, match="given: measured on node1 alone"):
+        look(hosts={"node1": "10.0.0.1"})
 
 
 def test_without_root_nothing_is_tried(told: Any, monkeypatch: pytest.MonkeyPatch) -> None:
