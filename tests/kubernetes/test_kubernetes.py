@@ -5,6 +5,7 @@ Its figures of time are printed: nothing is measured by them.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,11 +14,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.conftest import REPO, environment
+from tests.conftest import EXPERIMENTS, REPO, environment
 from tools import kubernetes_offline
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.lab]
@@ -51,6 +53,17 @@ class Cluster:
 
     def network(self, backend: str, entry: str, *more: str, check: bool = True) -> str:
         return self.call("flannel", entry, f"-esetting_name=flannel_{backend}", *more, check=check)
+
+    def site(self, experiment: str, results: Path) -> list[dict[str, Any]]:
+        """Run an experiment; its records. What it says of time is printed."""
+        asked = f"-estrata_experiment={EXPERIMENTS / experiment}.yml"
+        began = time.monotonic()
+        done = run("site.yml", "-i", str(self.inventory), asked, f"-estrata_results={results}")
+        print(f"\nsite.yml {experiment}: {time.monotonic() - began:.0f} s")
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, said[-6000:]
+        assert not SECRET.search(said)
+        return [json.loads(path.read_text()) for path in results.rglob("record.json")]
 
     def shell(self, node: int, script: str) -> str:
         command = ["docker", "exec", f"rehearsal-{NAME}-node{node}", "/bin/sh", "-c", script]
@@ -95,35 +108,73 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         rehearse(inventory, "-estate=absent")
 
 
-def test_a_cluster_comes_switches_its_network_and_goes(cluster: Cluster) -> None:
+@pytest.fixture(scope="module")
+def deployed(cluster: Cluster) -> Cluster:
     cluster.call("kubernetes", "main")
-    again = cluster.call("kubernetes", "main")
-    assert re.findall(r"changed=([1-9]\d*)", again) == [], again
-    assert re.findall(r"changed=([1-9]\d*)", cluster.call("kubernetes", "main", "--check")) == []
+    return cluster
 
-    for backend in ("vxlan", "host_gw"):
-        cluster.network(backend, "present")
-        cluster.network(backend, "prove", "-esetting_state=present")
-        refused = cluster.network(backend, "prove", "-esetting_state=absent", check=False)
-        assert "something is left" in refused
-        kept = cluster.shell(1, "ip -4 route show proto static || true; ip -4 route")
-        cluster.network(backend, "absent")
-        cluster.network(backend, "prove", "-esetting_state=absent")
 
-    # The dirty switch: host-gw's routes, more specific than udp's, are there again.
-    routes = {line for line in kept.splitlines() if line.startswith("10.218.") and " via " in line}
-    assert len(routes) == 1
-    cluster.network("udp", "present")
-    cluster.network("udp", "prove", "-esetting_state=present")
-    for route in routes:
-        cluster.shell(1, f"ip route add {route}")
-    refused = cluster.network("udp", "prove", "-esetting_state=present", check=False)
+def test_a_second_time_changes_nothing_and_check_mode_is_clean(deployed: Cluster) -> None:
+    for more in ((), ("--check",)):
+        again = deployed.call("kubernetes", "main", *more)
+        assert re.findall(r"changed=([1-9]\d*)", again) == [], again
+
+
+def test_a_switch_is_proven_and_leaves_nothing(deployed: Cluster) -> None:
+    deployed.network("vxlan", "present")
+    deployed.network("vxlan", "prove", "-esetting_state=present")
+    refused = deployed.network("vxlan", "prove", "-esetting_state=absent", check=False)
+    assert "of flannel_vxlan something is left" in refused
+    deployed.network("vxlan", "absent")
+    deployed.network("vxlan", "prove", "-esetting_state=absent")
+
+
+def test_the_dirty_switch_is_refused(deployed: Cluster) -> None:
+    """The routes of host-gw are more specific than those of udp, and carry all of its packets."""
+    deployed.network("host_gw", "present")
+    deployed.network("host_gw", "prove", "-esetting_state=present")
+    routes = deployed.shell(1, "ip -4 route").splitlines()
+    kept = [route for route in routes if route.startswith("10.218.") and " via " in route]
+    assert len(kept) == 1
+    deployed.network("host_gw", "absent")
+    deployed.network("host_gw", "prove", "-esetting_state=absent")
+
+    deployed.network("udp", "present")
+    deployed.network("udp", "prove", "-esetting_state=present")
+    deployed.shell(1, f"ip route add {kept[0]}")
+    refused = deployed.network("udp", "prove", "-esetting_state=present", check=False)
     assert "what is asked for is what carries the packets" in refused
-    assert re.search(
-        r"asked: packets to the pods of node2 leave by flannel0; running: by eth0", refused
-    )
+    asked, running = r"asked: packets to the pods of node2 leave by flannel0", r"by eth0 via"
+    assert re.search(rf"{asked}; running:\s+{running}", refused), refused[-3000:]
+    deployed.network("udp", "absent")
+    deployed.network("udp", "prove", "-esetting_state=absent")
 
-    cluster.network("udp", "absent")
-    cluster.network("udp", "prove", "-esetting_state=absent")
-    cluster.call("kubernetes", "absent")
-    cluster.call("kubernetes", "prove")
+
+def test_trials_run_in_pods_beside_the_hosts_own_network(deployed: Cluster, tmp_path: Path) -> None:
+    records = deployed.site("cluster", tmp_path / "results")
+    assert {record["status"] for record in records} == {"ok"}, [r["reason"] for r in records]
+    found = {record["platform"]: record for record in records}
+    assert found.keys() == {
+        "bare_metal/native/host",
+        "bare_metal/kubernetes/host",
+        "bare_metal/kubernetes/flannel_vxlan",
+    }
+    pods = found["bare_metal/kubernetes/flannel_vxlan"]
+    client, server = pods["members"]
+    assert client["host"] != server["host"]
+    for member in (client, server):
+        assert member["environment"]["route"]["mtu"] == 1450
+        assert member["metrics"]["cpu"]["value"] > 0
+        assert member["phases"]["scheduling"] >= 0 < member["phases"]["sandbox"]
+        print(f"\n{member['role']}: {member['phases']}")
+
+
+def test_two_workers_train_in_pods(deployed: Cluster, tmp_path: Path) -> None:
+    (record,) = deployed.site("cluster_training", tmp_path / "results")
+    assert record["status"] == "ok", record["reason"]
+    assert record["metrics"]["throughput"]["value"] > 0
+
+
+def test_a_cluster_goes_and_is_looked_for(deployed: Cluster) -> None:
+    deployed.call("kubernetes", "absent")
+    deployed.call("kubernetes", "prove")

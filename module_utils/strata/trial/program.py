@@ -86,7 +86,7 @@ class Program:
             try:
                 self.ended = self._runtime.wait(TICK)
             except RuntimeLostError as error:
-                self.fail("runtime_lost", str(error))
+                self.fail(error.cause, str(error))
                 self._over.set()
             if self.ended is not None:
                 self._over.set()
@@ -159,6 +159,8 @@ class Program:
         except ValueError as error:
             reason = reason or ("output", str(error))
         record.complete(document, result, rows, used)
+        if self._runtime and member is self.here[0]:
+            document["phases"] |= self._runtime.phases()
         if self.trial.get("scratch") and member is self.here[0]:
             document["metrics"]["scratch"] = record.space(self.spool / "scratch")
         if reason is None:
@@ -207,6 +209,7 @@ class Program:
             resources=cell.resources,
             ports=members.ports(self.trial, self.here),
             place=members.place(self.trial, self.here[0], order.places),
+            member_of=self.trial["trial"],
             trial=self.trial["trial"] if members.own_network(cell) else "",
             scratch=self.trial.get("scratch", False),
             environment=base.ENVIRONMENT,
