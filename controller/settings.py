@@ -12,12 +12,8 @@ import yaml
 from strata.errors import Refused, nearest
 
 ROLES = Path(__file__).resolve().parents[1] / "roles"
-# Names that begin so are Strata's. Those of `docker_` and `host_`, say, may be anybody's.
-OURS = (
-    *("strata_", "docker_overlay_", "nvidia_container_toolkit_"),
-    *("rehearsal_", "workload_image_", "network_proof_", "vxlan_", "macvlan_", "wireguard_"),
-    *("kubernetes_", "flannel_"),
-)
+# Names that begin as a role does are Strata's; but with these words many inventories have some.
+ANYBODYS = ("dataset", "docker", "kubernetes", "lease")
 # What is set for one host, in the inventory, and is no role's argument.
 OF_A_HOST = ("strata_address", "strata_provider")
 
@@ -31,14 +27,20 @@ def known(roles: Path = ROLES) -> list[str]:
     return sorted(found)
 
 
+def prefixes(roles: Path = ROLES) -> tuple[str, ...]:
+    """What the name of a variable begins with that is Strata's."""
+    names = (path.name for path in roles.iterdir() if path.is_dir())
+    return tuple(sorted(f"{name}_" for name in names if name not in ANYBODYS))
+
+
 def check(given: Iterable[str]) -> None:
     """Raises Refused for the name of a variable that is Strata's and that nothing reads."""
-    names = known()
-    unknown = sorted(name for name in given if name.startswith(OURS) and name not in names)
+    names, ours = known(), prefixes()
+    unknown = sorted(name for name in given if name.startswith(ours) and name not in names)
     if unknown:
         raise Refused(
             f"there is no setting {unknown[0]!r}",
             example="-e strata_slice=smoke",
             given=", ".join(unknown),
-            then=nearest(unknown[0], (name for name in names if name.startswith(OURS))),
+            then=nearest(unknown[0], (name for name in names if name.startswith(ours))),
         )

@@ -34,7 +34,8 @@ made() { echo ".venv/made-$1-$(cat "requirements/$1.txt" pyproject.toml | sha256
 if [ ! -e "$(made "$1")" ] && [ ! -e "$(made dev)" ]; then
   echo "Making the environment in .venv (a minute) ..."
   [ -x .venv/bin/python ] || make_venv
-  pip=".venv/bin/python -m pip --quiet --disable-pip-version-check install"
+  # Byte code of what is never imported, most of it Ansible's collections, would take as long again.
+  pip=".venv/bin/python -m pip --quiet --disable-pip-version-check install --no-compile"
   $pip --require-hashes --requirement "requirements/$1.txt"
   $pip --no-deps --no-build-isolation --editable .
   touch "$(made "$1")"

@@ -8,7 +8,6 @@ that each leaves its stacks.
 import ctypes
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -27,7 +26,6 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGABRT)
 CAUSE_S = 3.0  # for the member that failed of itself to show, after one that lost a peer
 GRACE_S = 3.0  # between SIGTERM and SIGKILL
 TICK_S = 0.02
-RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 PR_SET_PDEATHSIG = 1
 SIGNAL_STATUS = 128  # and the signal's number, as shells say it
 
@@ -57,23 +55,12 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def cpu_set(text: str) -> set[int]:
-    """The CPUs of `0-3,8`; BadInputError where it is no such list."""
-    if not isinstance(text, str) or not RANGES.fullmatch(text):
-        raise refuse("affinity", "must be a list of CPUs", "0-1", text)
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
-
-
 def _item(number: int, given: Any) -> dict[str, Any]:
     """One member with every key present, checked before any is started."""
     where = f"together, member {number}"
     if not isinstance(given, Mapping):
         raise BadInputError(
-            f'{where}: must be an object (example: {{"cluster": null, "affinity": "0-1", '
+            f'{where}: must be an object (example: {{"cluster": null, "affinity": [0, 1], '
             f'"cpus": 2}}); given: {given!r}'
         )
     for key in given:
@@ -83,10 +70,9 @@ def _item(number: int, given: Any) -> dict[str, Any]:
     if item["cluster"] is not None:
         Place.parse(item["cluster"])
     if item["affinity"] is not None:
-        wanted, there = cpu_set(item["affinity"]), os.sched_getaffinity(0)
-        if not wanted <= there:
-            raise refuse("affinity", f"must be CPUs of this process, {sorted(there)}", "0",
-                         item["affinity"])  # fmt: skip
+        wanted, there = item["affinity"], sorted(os.sched_getaffinity(0))
+        if not isinstance(wanted, list) or not wanted or any(cpu not in there for cpu in wanted):
+            raise refuse("affinity", f"must be CPUs of this process, {there}", "[0, 1]", wanted)
     return item
 
 
@@ -114,7 +100,7 @@ class _Member:
         own = {"cluster": self.item["cluster"], "cpus": self.item["cpus"] or config["cpus"]}
         command = [sys.executable, "-m", "workloads", self.name, "--config", "-", "--out"]
         if self.item["affinity"] is not None:
-            os.sched_setaffinity(0, cpu_set(self.item["affinity"]))  # a child inherits it
+            os.sched_setaffinity(0, self.item["affinity"])  # a child inherits it
         try:
             self.process = subprocess.Popen(
                 [*command, str(self.out)],

@@ -119,8 +119,9 @@ class Running:
             assert time.monotonic() < deadline, f"no {what}: {self.text()[-3000:]}"
             time.sleep(0.02)
 
-    def until_said(self, words: str) -> None:
+    def until_said(self, words: str) -> Running:
         self.until(lambda: words in self.text(), words)
+        return self
 
     def until_trial(self, on: str = "", runtime: str = "", count: int = 0) -> dict[str, Any]:
         """Wait until a trial has run for a second, on this host, in this runtime; its slot."""

@@ -83,36 +83,84 @@ def test_the_lab_is_refused_until_it_is_edited() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-estrata_experiment=quik"], ["there is no experiment", "did you mean 'quick'"]),
-        (["-estrata_slice=smok"], ["no slice 'smok'", "did you mean 'smoke'"]),
+        # By the names of all settings, by the roles' specifications, with what the host says.
         (["-estrata_slcie=smoke"], ["no setting 'strata_slcie'", "did you mean 'strata_slice'"]),
-        (["-estrata_attempts=0"], ["a trial is tried at least once", "strata_attempts: 0"]),
         (['-e{"strata_retry": ["hostlost"]}'], ["strata_retry", "host_lost", "hostlost"]),
-        (["-estrata_results=/etc/passwd/r"], ["can be made, and written", "/etc/passwd"]),
-        (["-estrata_image_kind=zip"], ["rootfs", "zip"]),
-        (
-            [
-                f"-estrata_experiment={EXPERIMENTS}/families.yml",
-                *("-estrata_image_kind=oci", "-estrata_image_reference=x"),
-            ],
-            ["an OCI image takes the place of one image family", "tensorflow, tools"],
-        ),
-        (["-estrata_dataset=/nowhere"], ["there is no such folder", "/data/imagenet"]),
-        (["-estrata_run=../elsewhere"], ["the name of a run is a name", "../elsewhere"]),
         (["-estrata_state_dir=/"], ["localhost: Strata's state folder must", "given: / holds "]),
-        (["-estrata_state_dir=state"], ["must be given by its whole path", "given: 'state'"]),
-        (["-estrata_cache=/etc"], ["Strata's cache must be", "example: strata_cache=/srv"]),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_touched(
     arguments: list[str], words: list[str], tmp_path: Path
 ) -> None:
-    done = playbook("site.yml", f"-estrata_results={tmp_path}", *arguments, check=False)
+    done = playbook("site.yml", f"-estrata_results={tmp_path}/results", *arguments, check=False)
     assert done.returncode != 0
     for word in words:
         assert word in done.stdout
     assert changed(done.stdout) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+FAMILIES = {"strata_experiment": f"{EXPERIMENTS}/families.yml"}
+OCI = {"strata_image": {"kind": "oci", "reference": "x", "suite": "", "workloads": ""}}
+UNPLANNED: list[tuple[dict[str, Any], str]] = [
+    ({"strata_experiment": "quik"}, "did you mean 'quick'"),
+    ({"strata_slice": "smok"}, "did you mean 'smoke'"),
+    ({"strata_attempts": 0}, "a trial is tried at least once"),
+    ({"strata_results": "/etc/passwd/r"}, "can be made, and written"),
+    ({**FAMILIES, **OCI}, "an OCI image takes the place of one image family"),
+    ({"strata_dataset": "/nowhere"}, "there is no such folder"),
+    ({"strata_run": "../elsewhere"}, "the name of a run is a name"),
+    ({"strata_cache": "/etc"}, "example: strata_cache=/srv"),
+]
+UNSOUND: list[tuple[dict[str, Any], str]] = [
+    ({"factors": {"runtime": ["nativ"]}}, "did you mean 'native'"),
+    ({"options": {"step": 4}}, "did you mean 'steps'"),
+    ({"repeats": "many"}, "repeats: 5"),
+    ({"exclude": [{"runtime": "native"}]}, "the design is empty"),
+    ({"factors": {"substrate": ["vm", "bare_metal"], "runtime": ["native"]}}, "inventory group"),
+    ({"time_budget": "1s"}, "time_budget"),
+    ({"disk_budget": "1K"}, "disk_budget"),
+    ({"options": {"memory": "900T"}}, "lacks 900 TiB of memory"),
+    ({"options": {"cpus": "8191"}}, "lacks CPU 8191"),
+]
+
+
+def test_a_plan_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    """One play tries them all, with the task that every command begins with."""
+    cases = list(UNPLANNED)
+    for number, (change, words) in enumerate(UNSOUND):
+        given = {
+            **{"name": "bad", "title": "Bad", "workload": "spin", "baseline": {}, "repeats": 1},
+            **{"factors": {"runtime": ["native"]}, **change},
+        }
+        path = tmp_path / f"{number}.yml"
+        path.write_text(yaml.safe_dump(given))
+        cases.append(({"strata_experiment": str(path)}, words))
+    host = {"state_dir": "{{ strata_state_dir }}"}
+    check = {"ansible.builtin.import_role": {"name": "strata", "tasks_from": "check"}}
+    look = {"strata_host": host, "register": "strata_facts"}
+    plan = {"file": str(REPO / "playbooks/tasks/plan.yml"), "apply": {"ignore_errors": True}}
+    tried = [
+        {
+            "name": f"Try case {number}",
+            "ansible.builtin.include_tasks": plan,
+            "vars": {"strata_answers": {"localhost": "{{ strata_facts }}"}, **variables},
+        }
+        for number, (variables, _) in enumerate(cases)
+    ]
+    play = {
+        **{"hosts": "localhost", "gather_facts": False, "tasks": [check, look, *tried]},
+        "vars": {"strata_root": str(REPO), "strata_results": str(tmp_path / "results")},
+    }
+    path = tmp_path / "refusals.yml"
+    path.write_text(yaml.safe_dump([play]))
+    done = playbook(str(path))
+    said = done.stdout.split("TASK [Try case ")[1:]
+    assert len(said) == len(cases)
+    wrong = {words: text for (_, words), text in zip(cases, said, strict=True) if words not in text}
+    assert not wrong, "\n".join(wrong.values())
+    assert all("FAILED" in text for text in said)
+    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize(
@@ -133,40 +181,6 @@ def test_teardown_refuses_a_users_folder_before_anything_is_touched(
     assert changed(done.stdout) == 0
     assert "Take the engines apart" not in done.stdout
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"factors": {"runtime": ["nativ"]}}, "did you mean 'native'"),
-        ({"options": {"step": 4}}, "did you mean 'steps'"),
-        ({"repeats": "many"}, "repeats: 5"),
-        ({"exclude": [{"runtime": "native"}]}, "the design is empty"),
-        (
-            {"factors": {"substrate": ["bare_metal", "vm"], "runtime": ["native"]}},
-            "inventory group",
-        ),
-        ({"time_budget": "1s"}, "time_budget"),
-        ({"disk_budget": "1K"}, "disk_budget"),
-        ({"options": {"memory": "900T"}}, "lacks 900 TiB of memory"),
-        ({"options": {"cpus": "8191"}}, "lacks CPU 8191"),
-    ],
-)
-def test_bad_experiments_are_refused_before_anything_is_touched(
-    change: dict[str, Any], words: str, tmp_path: Path
-) -> None:
-    given = {
-        **{"name": "bad", "title": "Bad", "workload": "spin", "baseline": {}, "repeats": 1},
-        **{"factors": {"runtime": ["native"]}, **change},
-    }
-    (tmp_path / "bad.yml").write_text(yaml.safe_dump(given))
-    results = tmp_path / "results"
-    arguments = [f"-estrata_experiment={tmp_path}/bad.yml", f"-estrata_results={results}"]
-    done = playbook("site.yml", *arguments, check=False)
-    assert done.returncode != 0
-    assert words in done.stdout, done.stdout
-    assert changed(done.stdout) == 0
-    assert not results.exists()
 
 
 def test_an_inventory_in_which_a_key_stands_twice_is_refused(tmp_path: Path) -> None:

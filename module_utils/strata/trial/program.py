@@ -256,7 +256,7 @@ class Program:
         return [
             {
                 **self._peers(member),
-                "affinity": ",".join(map(str, chosen)),
+                "affinity": chosen,
                 "cpus": len(chosen),
             }
             for member, chosen in zip(self.here, pinned, strict=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 from strata.errors import Refused
@@ -30,9 +32,11 @@ def test_what_may_be_anybodys_is_let_be() -> None:
     settings.check([*settings.known(), "docker_users", "host_name", "state", "ansible_become"])
 
 
-def test_every_prefix_is_a_roles() -> None:
-    roles = {path.name for path in settings.ROLES.iterdir()}
-    assert {prefix.rstrip("_") for prefix in settings.OURS} <= roles
+def test_a_new_role_brings_its_prefix_with_it(tmp_path: Path) -> None:
+    assert set(settings.ANYBODYS) < {path.name for path in settings.ROLES.iterdir()}
+    for name in ("docker", "some_overlay"):
+        (tmp_path / name).mkdir()
+    assert settings.prefixes(tmp_path) == ("some_overlay_",)
 
 
 @pytest.mark.parametrize("name", ["preflight", "rehearse", "teardown"])

@@ -242,7 +242,7 @@ def test_one_program_for_all_has_a_pin_for_each(play: Any, monkeypatch: pytest.M
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
     found, _, actors = play([one("measured", "m", **{**RING, "placement": "together"})], {})
     (actor,) = actors
-    assert [item["affinity"] for item in actor.config["together"]] == ["0,3", "1", "2"]
+    assert [item["affinity"] for item in actor.config["together"]] == [[0, 3], [1], [2]]
     assert actor.spec.ports == [] and "cluster" not in actor.config
     assert len(found) == 3
     # The members' own folders are missing here, and each says so.

@@ -83,7 +83,7 @@ def together(folder: Path, name: str, options: Any, items: Any, **config: Any) -
 
 def test_asynchronous_members_of_one_container(tmp_path: Path, data: str) -> None:
     items = [
-        {"cluster": cluster, "affinity": str(CPUS[n % len(CPUS)]), "cpus": 1}
+        {"cluster": cluster, "affinity": [CPUS[n % len(CPUS)]], "cpus": 1}
         for n, cluster in enumerate(clusters("ps_async", 2, 1))
     ]
     held = together(tmp_path, "mnist_dnn", MNIST, items, data_dir=data).well()
@@ -177,8 +177,8 @@ def test_a_member_that_fails_ends_the_others(tmp_path: Path) -> None:
     [
         ("spin", {"cluster": clusters("ring", 1)[0]}, "cluster: spin shares no gradients"),
         ("spin", {"together": []}, "together: must be a list of members"),
-        ("spin", {"together": [{"affinity": "x"}]}, "affinity: must be a list of CPUs"),
-        ("spin", {"together": [{"affinity": "9999"}]}, "must be CPUs of this process"),
+        ("spin", {"together": [{"affinity": "0"}]}, "affinity: must be CPUs of this process"),
+        ("spin", {"together": [{"affinity": [9999]}]}, "must be CPUs of this process"),
         ("spin", {"together": [{"cpu": 1}]}, "did you mean cpus?"),
         ("spin", {"until_told": 1}, "until_told: must be true or false"),
         ("mnist_dnn", {}, "data_dir: needs MNIST's four IDX files"),
