@@ -164,6 +164,9 @@ def test_the_end_of_a_program_is_that_of_its_container() -> None:
     runtime._end(SimpleNamespace(exit_code=137, reason="OOMKilled"))
     ended = runtime.wait(0)
     assert ended is not None and (ended.code, ended.memory) == (-9, True)
+    assert runtime.phases() == {}, "none of its parts was seen"
+    runtime._times = {"made": 1.0, "scheduled": 1.25, "running": 3.0}
+    assert runtime.phases() == {"scheduling": 0.25, "sandbox": 1.75}
     lost = job.Kubernetes(spec_of())
     lost._lose(RuntimeLostError("why", "evicted"))
     with pytest.raises(RuntimeLostError, match="why"):

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +176,8 @@ class Kubernetes:
     def phases(self) -> dict[str, float]:
         """Seconds until the pod had a node, and from there until its program was there."""
         times = [self._times.get(name) for name in ("made", "scheduled", "running")]
-        pairs = zip(("scheduling", "sandbox"), times, times[1:], strict=True)
-        return {name: b - a for name, a, b in pairs if a is not None and b is not None}
+        parts = zip(("scheduling", "sandbox"), pairwise(times), strict=True)
+        return {name: b - a for name, (a, b) in parts if a is not None and b is not None}
 
     def signal(self, number: int) -> None:
         if not self._own:
