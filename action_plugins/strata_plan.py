@@ -100,7 +100,7 @@ class ActionModule(ActionBase):
         chosen = results.Choice(wanted, False, [])
         if not on_paper:
             chosen = results.choose(results_dir, asked.name, identity, wanted)
-        left = results.Run(results_dir / chosen.name).pending() if chosen.there else made.slots
+        left = results.Run(results_dir / chosen.name).to_measure() if chosen.there else made.slots
         document = made.document()
         return {
             "plan": {

@@ -7,9 +7,12 @@ from typing import Any, ClassVar
 
 from strata.errors import Refused
 
-from controller import opening, visits
+from controller import disturbed, opening, visits
 from controller.action import FOLDER, STRINGS, RunAction
 from controller.results import Run
+
+STATES = ["opened", "rested", "closed", "verified"]
+AT_ONCE = {"share": 0.0, "patience_s": 0.0, "slots": []}
 
 
 class ActionModule(RunAction):
@@ -17,7 +20,8 @@ class ActionModule(RunAction):
 
     ARGUMENTS: ClassVar[dict[str, dict[str, Any]]] = {
         "folder": FOLDER,
-        "state": {"type": "str", "required": True, "choices": ["opened", "closed", "verified"]},
+        "state": {"type": "str", "required": True, "choices": STATES},
+        "rests": {"type": "dict", "default": {}},
         "plan": {"type": "dict", "default": {}},
         "images": {"type": "list", "elements": "dict", "default": []},
         "dataset": {"type": "dict", "default": {}},
@@ -27,11 +31,16 @@ class ActionModule(RunAction):
         "attempts": {"type": "int", "default": 1},
     }
     IN_CHECK_MODE: ClassVar[dict[str, Any]] = {
-        **{"changed": True, "blocks": [], "unleft": [], "references": {}},
+        **{"changed": True, "blocks": [], "unleft": [], "references": {}, "before": AT_ONCE},
     }
 
     def act(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
-        states = {"opened": self.opened, "closed": self.closed, "verified": self.verified}
+        states = {
+            "opened": self.opened,
+            "rested": self.rested,
+            "closed": self.closed,
+            "verified": self.verified,
+        }
         return states[given["state"]](folder, given)
 
     def opened(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +56,18 @@ class ActionModule(RunAction):
             "blocks": visits.of(run, pending),
             "unleft": visits.unleft(run),
             "references": run.references(),
+            "before": disturbed.before(run.rule, pending) if pending else AT_ONCE,
         }
+
+    def rested(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+        Run(folder).event("rested", hosts=given["rests"])
+        restless = {host: rest for host, rest in given["rests"].items() if not rest["rested"]}
+        lines = [
+            f"{host} has not come to rest: after {rest['waited_s']:.0f} s others still use "
+            f"{rest['others']:.0%} of its CPU time"
+            for host, rest in restless.items()
+        ]
+        return {"changed": True, "progress": lines}
 
     def closed(self, folder: Path, _: dict[str, Any]) -> dict[str, Any]:
         return {"changed": True, "totals": Run(folder).close()}

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 # Half a second to import: each task is a fork of the process that loads this file, and has it then.
 import pyarrow.parquet  # noqa: F401
+from strata import units
 from strata.errors import Refused
 
-from controller import progress
+from controller import disturbed, progress
 from controller.action import FOLDER, RunAction
 from controller.results import Run
 
@@ -19,31 +20,66 @@ class ActionModule(RunAction):
 
     ARGUMENTS: ClassVar[dict[str, dict[str, Any]]] = {
         "folder": FOLDER,
-        "state": {"type": "str", "required": True, "choices": ["begun", "stored"]},
+        "state": {"type": "str", "required": True, "choices": ["begun", "stored", "warmed_up"]},
         "slot": {"type": "dict", "required": True},
         "outcomes": {"type": "list", "elements": "dict", "default": []},
     }
 
     def act(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         run, slot = Run(folder), given["slot"]
-        return self.begun(run, slot) if given["state"] == "begun" else self.stored(run, given)
+        if given["state"] == "begun":
+            return self.begun(run, slot)
+        act = self.stored if given["state"] == "stored" else self.warmed_up
+        return act(run, slot, given["outcomes"])
+
+    def warmed_up(
+        self, run: Run, slot: dict[str, Any], given: list[dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Nothing of it is kept but that it was."""
+        _, outcomes = _told(slot, given)
+        ends = {o["record"]["trial"]: o["record"]["status"] for o in outcomes}
+        run.event("warmed_up", slot=slot["slot"], trials=ends)
+        said = ", ".join(ends.values()) or "no answer"
+        return {
+            "changed": True,
+            "progress": [f"not measured, on {', '.join(slot['hosts'])}: {said}"],
+        }
 
     def begun(self, run: Run, slot: dict[str, Any]) -> dict[str, Any]:
         line = progress.begun(run, slot)
         run.event("slot_started", slot=slot["slot"])
         return {"changed": True, "progress": [line]}
 
-    def stored(self, run: Run, given: dict[str, Any]) -> dict[str, Any]:
-        slot = given["slot"]
-        answers = dict(zip(slot["hosts"], given["outcomes"], strict=True))
-        _check_answers(answers)
-        outcomes = [
-            outcome for answer in answers.values() for outcome in answer.get("outcomes", [])
-        ]
+    def stored(self, run: Run, slot: dict[str, Any], given: list[dict[str, Any]]) -> dict[str, Any]:
+        answers, outcomes = _told(slot, given)
         records = run.store(slot, outcomes)
         silent = [host for host, answer in answers.items() if "outcomes" not in answer]
         lines = [progress.stored(run, record) for record in records]
-        return {"changed": True, "progress": lines, "silent": silent}
+        again = [] if silent else self.again(run, slot, lines)
+        return {"changed": True, "progress": lines, "silent": silent, "again": again}
+
+    def again(self, run: Run, slot: dict[str, Any], lines: list[str]) -> list[dict[str, Any]]:
+        """The slots of this one's pair that are to be run again now; says so in `lines`."""
+        number, due = run.due(run.pair(slot))
+        # Of an attempt that is not over yet, the rest comes by itself.
+        if number <= run.latest()[disturbed.measured(slot)][0]:
+            return []
+        left = run.seconds_left(progress.estimates(run.slots()), due)
+        if run.wall_seconds() + left > units.seconds(run.document["experiment"]["time_budget"]):
+            lines.append("    not run again: there is no time for it in the time_budget")
+            return []
+        most = 1 + run.rule["again"]
+        lines.append(f"    its pair is run again: attempt {number} of at most {most}")
+        return due
+
+
+def _told(
+    slot: dict[str, Any], given: list[dict[str, Any]]
+) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """What the module answered on each host, and all outcomes. Raises Refused."""
+    answers = dict(zip(slot["hosts"], given, strict=True))
+    _check_answers(answers)
+    return answers, [o for answer in answers.values() for o in answer.get("outcomes", [])]
 
 
 def _check_answers(answers: dict[str, dict[str, Any]]) -> None:

@@ -1,291 +1,303 @@
-"""Figures as inline SVG: small panels of one width, so that a page can wrap them.
+"""The data of the page's figures: one JSON document, which `templates/page.js` draws.
 
-The same arm has the same colour in every panel (`colours`). Output depends on the input alone:
-no date, and ids from a fixed salt. Text stays text, so it can be selected and scales with the page.
+Cells, arms, cases and levels are told by their place in the lists of that name, and numbers have
+five digits, so that thousands of trials fit into a page. Steps and samples are thinned for the eye;
+the Parquet files of the run have all of them.
 """
 
 from __future__ import annotations
 
-import io
-import re
-import textwrap
-from collections.abc import Mapping, Sequence
+import json
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from .metrics import Metric, Scale, scale
+from .headline import headline
+from .load import canonical, usable
+from .metrics import Metric, scale
 from .shown import shown
+from .tables import Tables, records
 
-# Okabe and Ito's palette for all kinds of colour vision, without its yellow, which is too light
-# for lines on white ("Color Universal Design", 2008). The baseline is always the first.
-PALETTE = ("#4d4d4d", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 PHASES = {
-    "startup": ("Start-up", "#54698c"),
-    "first_step": ("First step", "#b3628a"),
-    "warmup": ("Warm-up", "#d9a7bf"),
-    "input": ("Input", "#e0a33e"),
-    "compute": ("Compute", "#5fa58c"),
-    "teardown": ("Teardown", "#b5b5b5"),
+    "startup": "Start-up",
+    "first_step": "First step",
+    "warmup": "Warm-up",
+    "input": "Input",
+    "compute": "Compute",
+    "teardown": "Teardown",
 }
-STYLE: Any = {
-    "svg.hashsalt": "strata",
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#8a8f98",
-    "axes.labelcolor": "#3b4048",
-    "text.color": "#1d2026",
-    "xtick.color": "#3b4048",
-    "ytick.color": "#3b4048",
-    "axes.titlesize": 9.5,
-    "axes.titlelocation": "left",
-    "axes.titleweight": "bold",
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "#e6e8ec",
-    "grid.linewidth": 0.7,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-}
-WIDTH = 3.35  # inches, about 320 CSS pixels: one panel on a telephone, three on a desk
-POINTS = 240
-LABEL = 22  # characters of an arm's name in a line
+DIGITS = 5
+# Points of all lines of a figure together, and the fewest and most of one line.
+POINTS, FEWEST, MOST = 3000, 16, 120
+# Of all metrics together; the headline's are always there.
+VALUES = 10_000
+USED = ("cpu_busy", "workload_cpu", "memory_used", "workload_memory")
 
 
-def colours(arms: Sequence[str]) -> dict[str, str]:
-    """The colour of each arm, in the order of `matching.order`."""
-    return {arm: PALETTE[i % len(PALETTE)] for i, arm in enumerate(arms)}
+def document(tables: Tables) -> dict[str, Any]:
+    """All that the figures show, in values that JSON has; every text in it is to be shown as text.
 
-
-def values(
-    trials: pd.DataFrame, summary: pd.DataFrame, metric: Metric, tint: Mapping[str, str]
-) -> list[str]:
-    """A panel a case: single trials as dots, the mean as a bar with its 95 % interval.
-
-    Dots and intervals, not bars: the axis need not start at zero, and small changes stay visible.
+    `cells` stand in the order of arms in each case; `changes` is a row a comparison that has a
+    verdict, or a row a comparison over all cases (`cell` is null); `trials` a row a measured trial,
+    in the order of the plan.
     """
-    rows = summary[summary["metric"] == metric.name]
+    run = tables.loaded.run
+    cells = _cells(tables)
+    levels = [json.loads(text) for text in cells["levels"]]
+    factors = _factors(levels, run.factors)
+    compared = [metric for metric in tables.loaded.metrics if metric.better]
+    leads = headline(tables)
+    compared = [*leads, *(metric for metric in compared if metric not in leads)]
+    scales = {m.name: scale(_known(tables.usable, m.name), m.unit) for m in compared}
+    compared = [metric for metric in compared if len(_known(tables.usable, metric.name))]
+    compared = compared[: max(len(leads), VALUES // max(len(tables.trials), 1))]
+    arms, cases = list(dict.fromkeys(cells["arm"])), list(dict.fromkeys(cells["case"]))
+    names = cells.drop_duplicates("arm").set_index("arm")
+    found = {
+        "arms": [{"name": str(names["short"][arm]), "control": bool(names["is_control"][arm]),
+                  "baseline": bool(names["is_baseline"][arm])} for arm in arms],
+        "cases": ["" if case == "all" else case for case in cases],
+        "factors": [{"name": name, "levels": found} for name, found in factors.items()],
+        "cells": [
+            {"id": row["cell"], "arm": arms.index(row["arm"]), "case": cases.index(row["case"]),
+             "levels": [factors[name].index(_level(own, name)) for name in factors]}
+            for row, own in zip(records(cells), levels, strict=True)
+        ],
+        "metrics": [
+            {"name": metric.name, "label": metric.label, "unit": scales[metric.name].unit,
+             "better": metric.better, "headline": metric in leads}
+            for metric in compared
+        ],
+        "changes": _changes(tables, compared, cells, arms),
+        "trials": _trials(tables, compared, cells),
+        "steps": _steps(tables, cells),
+        "usage": _usage(tables, cells),
+        "phases": _phases(tables, cells),
+        "phase_names": list(PHASES.values()),
+    }  # fmt: skip
+    return {**_seen(found), "again": again(run.experiment, run.testbed, levels)}
+
+
+def embedded(found: dict[str, Any]) -> str:
+    """A document as JSON that can stand in a <script>: no `<` ends it, and all of it is ASCII."""
+    text = json.dumps(found, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+def _cells(tables: Tables) -> pd.DataFrame:
+    """The measured cells, the baseline first in each case, by a number of their own."""
+    trials = tables.trials[tables.trials["role"] == "measured"]
+    place = {arm: i for i, arm in enumerate(tables.order)}
+    found = trials.drop_duplicates("cell")
+    return (
+        found.assign(place=found["arm"].map(place))
+        .sort_values(["place", "case", "cell"])
+        .reset_index(drop=True)
+    )
+
+
+def _factors(levels: Sequence[dict[str, Any]], first: Sequence[str]) -> dict[str, list[str]]:
+    """What varies between cells, with its levels as texts; `first` before what follows from them.
+
+    Of several that vary in step, as a network with its runtime, the first.
+    """
+    names = dict.fromkeys([*first, *(name for own in levels for name in own)])
+    found: dict[tuple[int, ...], tuple[str, list[str]]] = {}
+    for name in names:
+        of_cells = [_level(own, name) for own in levels]
+        seen = list(dict.fromkeys(of_cells))
+        if len(seen) > 1:
+            found.setdefault(tuple(seen.index(level) for level in of_cells), (name, seen))
+    return dict(found.values())
+
+
+def _level(levels: dict[str, Any], name: str) -> str:
+    value = levels.get(name)
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _changes(
+    tables: Tables, metrics: Sequence[Metric], cells: pd.DataFrame, arms: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Those with a verdict: the interval of few pairs would set the scale for all others."""
+    numbers, places = _numbers(cells), {metric.name: i for i, metric in enumerate(metrics)}
     return [
-        _svg(_values_panel(str(case), group, trials, metric, tint))
-        for case, group in rows.groupby("case", sort=True)
+        {
+            "metric": places[row["metric"]],
+            "arm": arms.index(row["arm"]),
+            "cell": numbers[row["cell"]] if "cell" in row else None,
+            "change": [_percent(row[part]) for part in ("ratio_low", "ratio", "ratio_high")],
+            "sees": _short(row["detectable"] * 100),
+            "verdict": row["verdict"],
+            "pairs": [row["n"], row["planned"]],
+            "confounds": row["confounds"],
+        }
+        for frame in (tables.overall, tables.comparisons)
+        for row in records(frame)
+        if row["metric"] in places and math.isfinite(row["ratio_low"] + row["ratio_high"])
+        if row["verdict"] != "too few trials"
     ]
 
 
-def changes(
-    comparisons: pd.DataFrame, metrics: Sequence[Metric], tint: Mapping[str, str]
-) -> list[str]:
-    """A panel a metric: the change of each cell against its baseline, with its interval.
+def _trials(
+    tables: Tables, metrics: Sequence[Metric], cells: pd.DataFrame
+) -> dict[str, Any]:
+    """Columns, a value a trial. `values` has a list a metric; `flags` and `reasons` a text."""
+    trials = tables.trials[tables.trials["role"] == "measured"].reset_index(drop=True)
+    flags = tables.flags.groupby("trial", observed=True)["name"].agg(", ".join).to_dict()
+    hosts = list(dict.fromkeys(trials["hosts"]))
+    values = []
+    for metric in metrics:
+        how = scale(_known(tables.usable, metric.name), metric.unit)
+        values.append([_short(value / how.factor) for value in trials[metric.name]])
+    places = {trial: place for place, trial in enumerate(trials["trial"])}
+    other = trials[trials["folder"] != trials["trial"]]
+    return {
+        "name": list(trials["trial"]),
+        "folder": {places[row["trial"]]: row["folder"] for row in records(other)},
+        "cell": [_numbers(cells)[cell] for cell in trials["cell"]],
+        "lost": {places[row["trial"]]: _ended(row) for row in records(tables.lost)
+                 if row["trial"] in places},
+        "flags": {places[trial]: names for trial, names in flags.items() if trial in places},
+        "round": [int(number or again) for number, again in
+                  zip(trials["round"], trials["repetition"], strict=True)],
+        "hosts": hosts,
+        "host": [hosts.index(names) for names in trials["hosts"]],
+        "values": values,
+    }  # fmt: skip
 
-    Of cells that have a verdict: the interval of few pairs would set the scale for all others.
+
+def _ended(row: dict[str, Any]) -> list[str]:
+    """How a trial that is in no figure ended: status, cause, message."""
+    message = str(row["message"])
+    return [row["status"], row["cause"], message if len(message) <= 200 else message[:199] + "…"]  # noqa: PLR2004
+
+
+def _steps(tables: Tables, cells: pd.DataFrame) -> list[dict[str, Any]]:
+    """A row a cell: of each bin of steps the median over its trials, and where nine in ten lie.
+
+    The first step, which may take a hundred times as long, stands apart.
     """
-    if comparisons.empty:
+    found = _of_cells(tables.steps, tables, cells)
+    if found.empty:
         return []
-    judged = comparisons[comparisons["verdict"] != "too few trials"].dropna(subset="ratio")
-    found = [(metric, judged[judged["metric"] == metric.name]) for metric in metrics]
-    return [_svg(_changes_panel(metric, rows, tint)) for metric, rows in found if len(rows)]
-
-
-def steps(steps_: pd.DataFrame, trials: pd.DataFrame, tint: Mapping[str, str]) -> list[str]:
-    """A panel a case: seconds of each step; median over trials, each trial faint behind it."""
-    if steps_.empty:
+    first = found[found["step"] == found["step"].min()].groupby("cell")["duration_s"].median()
+    warm = found[found["phase"] == "warmup"].groupby("cell")["step"].max()
+    later = found[found["step"] > found["step"].min()]
+    if later.empty:
         return []
-    slowest = steps_.groupby(["trial", "step"], as_index=False).agg(
-        duration_s=("duration_s", "max"), phase=("phase", "first")
-    )
-    named = slowest.merge(trials[["trial", "case", "arm"]], on="trial")
-    return [_svg(_steps_panel(str(case), group, tint)) for case, group in named.groupby("case")]
-
-
-def phases(trials: pd.DataFrame, arms: Sequence[str]) -> list[str]:
-    """A panel a case: mean seconds of each phase, stacked; without the probe, as elapsed is."""
-    names = [name for name in PHASES if f"phase_{name}" in trials]
-    if not names:
-        return []
-    found = trials.groupby("case", sort=True)
-    return [_svg(_phases_panel(str(case), group, names, arms)) for case, group in found]
-
-
-def usage(samples: pd.DataFrame, trials: pd.DataFrame, tint: Mapping[str, str]) -> list[str]:
-    """Two panels a case: cores in use, and memory, over seconds since launch."""
-    if samples.empty:
-        return []
-    named = samples.merge(trials[["trial", "case", "arm"]], on="trial")
-    pairs = (("cpu_busy", "workload_cpu", "cores"), ("memory_used", "workload_memory", "bytes"))
+    width = _width(later["step"], len(cells), 1)
+    grouped = later.groupby(["cell", (later["step"] - 1) // width])["duration_s"]
+    table = grouped.quantile([0.05, 0.5, 0.95]).unstack()
     return [
-        _svg(_usage_panel(str(case), group, pair, tint))
-        for pair in pairs
-        for case, group in named.groupby("case", sort=True)
-        if any(name in group and group[name].notna().any() for name in pair[:2])
+        {
+            "cell": cell,
+            "width": width,
+            "x": (rows.index.get_level_values(1) * width + 1).tolist(),
+            "low": _list(rows[0.05]),
+            "middle": _list(rows[0.5]),
+            "high": _list(rows[0.95]),
+            "first": _short(first.get(cell, math.nan)),
+            "warm": int(warm.get(cell, 0)),
+        }
+        for cell, rows in table.groupby(level=0)
     ]
 
 
-def _values_panel(
-    case: str, rows: pd.DataFrame, trials: pd.DataFrame, metric: Metric, tint: Mapping[str, str]
-) -> Figure:
-    unit, name = scale(rows["max"], metric.unit), metric.name
-    figure, axes = _panel(case, 0.75 + 0.36 * len(rows))
-    for place, row in enumerate(rows.to_dict("records")):
-        colour = tint[row["arm"]]
-        dots = trials.loc[trials["cell"] == row["cell"], name].dropna().to_numpy() / unit.factor
-        axes.scatter(dots, place + 0.2 + _jitter(len(dots)), s=13, color=colour, alpha=0.45, lw=0)
-        mean = row["mean"] / unit.factor
-        axes.plot([mean, mean], [place - 0.22, place + 0.08], color=colour, lw=2.2)
-        if np.isfinite(row["low"]):
-            ends = [row["low"] / unit.factor, row["high"] / unit.factor]
-            axes.plot(ends, [place - 0.07] * 2, color=colour, lw=1.4)
-    _arm_axis(axes, [str(label) for label in rows["short"]])
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.margins(x=0.12)
-    axes.set_xlabel(_label(metric.label, unit))
-    return figure
+def _usage(tables: Tables, cells: pd.DataFrame) -> list[dict[str, Any]]:
+    """A row a cell: medians over its trials, for as long as half of them still run."""
+    found = _of_cells(tables.usage, tables, cells)
+    if found.empty:
+        return []
+    have = [name for name in USED if name in found and found[name].notna().any()]
+    width = _width(found["t"], len(cells), 1)
+    bins = (found["t"].clip(lower=0) // width).astype(int).rename("bin")
+    each = found.groupby(["cell", bins, found["trial"]], observed=True)[have].mean()
+    over = each.groupby(level=[0, 1])
+    enough = found.groupby("cell")["trial"].nunique() / 2
+    count = over.size()
+    table = over.median()[count >= count.index.get_level_values(0).map(enough)]
+    memory = scale(_known(found, "memory_used"), "bytes")
+    scaled = {name: memory.factor if "memory" in name else 1.0 for name in have}
+    return [
+        {
+            "cell": cell,
+            "x": (rows.index.get_level_values(1) * width).tolist(),
+            "memory_unit": memory.unit,
+            **{name: _list(rows[name] / scaled[name]) for name in have},
+        }
+        for cell, rows in table.groupby(level=0)
+    ]
 
 
-def _changes_panel(known: Metric, rows: pd.DataFrame, tint: Mapping[str, str]) -> Figure:
-    figure, axes = _panel(known.label, 0.75 + 0.36 * len(rows))
-    axes.axvline(0, color="#1d2026", lw=0.9)
-    labels = []
-    for place, row in enumerate(rows.to_dict("records")):
-        point, low, high = ((row[part] - 1) * 100 for part in ("ratio", "ratio_low", "ratio_high"))
-        axes.scatter([point], [place], s=26, color=tint[row["arm"]], zorder=3)
-        if np.isfinite(low):
-            axes.plot([low, high], [place, place], color=tint[row["arm"]], lw=1.6)
-        labels.append(row["short"] if row["case"] == "all" else f"{row['case']}\n{row['short']}")
-    _arm_axis(axes, labels)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.margins(x=0.12)
-    axes.set_xlabel(f"Change (%), {known.better} is better")
-    return figure
+def _phases(tables: Tables, cells: pd.DataFrame) -> list[list[float | None]]:
+    """A row a cell: mean seconds of each of PHASES. The probe is none of them, as in `elapsed`."""
+    columns = [f"phase_{name}" for name in PHASES]
+    if not set(columns) & set(tables.usable):
+        return []
+    means = tables.usable.reindex(columns=["cell", *columns]).groupby("cell").mean()
+    return [_list(row) for row in means.reindex(cells["cell"]).to_numpy(dtype=np.float64)]
 
 
-def _jitter(count: int) -> Any:
-    """Fixed small offsets, so that equal values stay visible and output stays the same."""
-    return 0.09 * np.sin(np.arange(count) * 2.4)
+def _of_cells(rows: pd.DataFrame, tables: Tables, cells: pd.DataFrame) -> pd.DataFrame:
+    """Steps or samples with the number of their cell."""
+    if rows.empty:
+        return rows
+    numbers = _numbers(cells)
+    of = {row["trial"]: numbers[row["cell"]] for row in records(usable(tables.trials))}
+    return rows.assign(cell=rows["trial"].map(of).astype(int))
 
 
-def _steps_panel(case: str, rows: pd.DataFrame, tint: Mapping[str, str]) -> Figure:
-    figure, axes = _panel(case, 1.9)
-    warm = rows.loc[rows["phase"] == "warmup", "step"]
-    if len(warm):
-        axes.axvspan(0.5, warm.max() + 0.5, color="#eef0f3", lw=0, zorder=0)
-    for arm in [arm for arm in tint if arm in set(rows["arm"])]:
-        own = rows[rows["arm"] == arm]
-        for _, trial in own.groupby("trial"):
-            axes.plot(trial["step"], trial["duration_s"], color=tint[arm], lw=0.6, alpha=0.22)
-        middle = own.groupby("step")["duration_s"].median()
-        axes.plot(middle.index, middle, color=tint[arm], lw=1.5)
-    _limit_to_later_steps(axes, rows)
-    axes.set_xlim(0.5, rows["step"].max() + 0.5)
-    axes.set_xlabel("Step")
-    axes.set_ylabel("Duration (s)")
-    return figure
+def _numbers(cells: pd.DataFrame) -> dict[str, int]:
+    return {cell: place for place, cell in enumerate(cells["cell"])}
 
 
-def _limit_to_later_steps(axes: Axes, rows: pd.DataFrame) -> None:
-    """Scale to what follows the first step, which may take a hundred times as long."""
-    first = rows.loc[rows["step"] == rows["step"].min(), "duration_s"].median()
-    top = rows.loc[rows["step"] > rows["step"].min(), "duration_s"].quantile(0.995) * 1.25
-    if not np.isfinite(top):
-        return
-    axes.set_ylim(0, top)
-    if first > top:
-        axes.annotate(f"first step {first:.2g} s", (0.99, 0.97), xycoords="axes fraction",
-                      ha="right", va="top", fontsize=7.5, color="#6b717c")  # fmt: skip
+def _width(values: pd.Series, lines: int, least: int) -> int:
+    """Of a bin, for so many lines in one figure."""
+    points = min(max(POINTS // lines, FEWEST), MOST)
+    return max(least, math.ceil(float(values.max()) / points))
 
 
-def _phases_panel(
-    case: str, rows: pd.DataFrame, names: Sequence[str], arms: Sequence[str]
-) -> Figure:
-    present = [arm for arm in arms if arm in set(rows["arm"])]
-    figure, axes = _panel(case, 0.75 + 0.36 * len(present))
-    for place, arm in enumerate(present):
-        left = 0.0
-        for name in names:
-            width = rows.loc[rows["arm"] == arm, f"phase_{name}"].mean()
-            if np.isfinite(width):
-                axes.barh(place, width, left=left, height=0.56, color=PHASES[name][1])
-                left += width
-    short = rows.drop_duplicates("arm").set_index("arm")["short"]
-    _arm_axis(axes, [str(short[arm]) for arm in present])
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.margins(x=0.06)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("Elapsed (s)")
-    return figure
+def again(
+    experiment: dict[str, Any], testbed: str, levels: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """What makes an experiment of a single cell: what all cells share, and the factors of each."""
+    factors = list(experiment.get("factors") or {})
+    alone = {"baseline": {}, "control": False, "exclude": [], "repeats": 1}
+    rest = {name: value for name, value in experiment.items() if name not in ("factors", "slices")}
+    return {
+        "experiment": {**rest, **alone},
+        "factors": [{name: own.get(name) for name in factors} for own in levels],
+        "inventory": f"inventories/{testbed}",
+    }
 
 
-def _usage_panel(
-    case: str, rows: pd.DataFrame, pair: tuple[str, str, str], tint: Mapping[str, str]
-) -> Figure:
-    host, workload, unit = pair
-    figure, axes = _panel(case, 1.9)
-    how = scale([rows[name].max() for name in (host, workload) if name in rows], unit)
-    width = max(1.0, float(np.ceil(rows["t"].max() / POINTS)))
-    for arm in [arm for arm in tint if arm in set(rows["arm"])]:
-        own = rows[rows["arm"] == arm]
-        for name, style in ((host, "-"), (workload, "--")):
-            if name in own and own[name].notna().any():
-                line = _over_time(own, name, width)
-                axes.plot(line.index, line / how.factor, style, color=tint[arm], lw=1.3)
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(0, rows["t"].max() * 1.04)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.set_xlabel("Seconds since launch")
-    axes.set_ylabel("CPU (cores)" if unit == "cores" else f"Memory ({how.unit})")
-    return figure
+def _known(frame: pd.DataFrame, name: str) -> list[float]:
+    return frame[name].dropna().tolist() if name in frame else []
 
 
-def _over_time(rows: pd.DataFrame, name: str, width: float) -> pd.Series:
-    """Median over trials in bins of `width` seconds, as long as half of the trials still run."""
-    bins = (rows["t"].clip(lower=0) // width) * width
-    each = rows.assign(bin=bins).groupby(["bin", "trial"])[name].mean().groupby(level="bin")
-    half = rows["trial"].nunique() / 2
-    line: pd.Series = each.median()[each.count() >= half]
-    return line
+def _percent(ratio: float) -> float | None:
+    return _short((ratio - 1) * 100)
 
 
-def _panel(title: str, height: float) -> tuple[Figure, Axes]:
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        axes = figure.add_subplot()
-        axes.set_title(_plain(title) if title != "all" else "", pad=6)
-    return figure, axes
+def _short(value: float) -> float | None:
+    """A number of five digits, and null for what is none."""
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
-def _arm_axis(axes: Axes, labels: Sequence[str]) -> None:
-    wrapped = [textwrap.fill(_plain(label), LABEL) for label in labels]
-    axes.set_yticks(range(len(labels)), wrapped)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(visible=False, axis="y")
+def _list(values: Iterable[float]) -> list[float | None]:
+    return [_short(value) for value in values]
 
 
-def _plain(label: str) -> str:
-    """No mathematics between dollar signs, no controls: names come from an experiment."""
-    return shown(label, keep="\n").replace("$", r"\$")
-
-
-def _label(label: str, unit: Scale) -> str:
-    return f"{label} ({unit.unit})" if unit.unit else label
-
-
-def _svg(figure: Figure) -> str:
-    """The figure as an <svg> element that takes the width of its container."""
-    buffer = io.StringIO()
-    with mpl.rc_context(STYLE):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    # A size in points would be fixed; the view box alone keeps the proportions.
-    return re.sub(r'(<svg[^>]*?) width="[^"]*pt"', r"\1", text, count=1).replace(
-        ' height="', ' data-height="', 1
-    )
+def _seen(value: Any) -> Any:
+    """Every text in it with nothing that is not seen."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, dict):
+        return {_seen(key): _seen(part) for key, part in value.items()}
+    return [_seen(part) for part in value] if isinstance(value, list) else value

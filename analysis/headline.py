@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
+
 from . import text
 from .metrics import Metric
 from .tables import Tables, records
@@ -30,23 +32,39 @@ def baseline_name(tables: Tables) -> str:
 
 
 def sentences(tables: Tables) -> list[str]:
+    """What the run answers: those of `asked`, then those of `controls`."""
+    return [*asked(tables), *controls(tables)]
+
+
+def asked(tables: Tables) -> list[str]:
     """One sentence for each arm and workload: what it does to the workload's first headline metric,
     over all cases. Of very many arms, as of a grid, only the best and the worst."""
+    found = []
+    for metric, rows in _leads(tables):
+        asking = rows[~rows["is_control"]]
+        if len(asking) > MOST:
+            asking = asking.sort_values("ratio").iloc[[0, -1]]
+        found += [_answer(row, metric) for row in records(asking)]
+    return found
+
+
+def controls(tables: Tables) -> list[str]:
+    """The same of A/A arms: how much chance alone gives."""
+    return [
+        _control(row, metric)
+        for metric, rows in _leads(tables)
+        for row in records(rows[rows["is_control"]])
+    ]
+
+
+def _leads(tables: Tables) -> list[tuple[Metric, pd.DataFrame]]:
+    """The first headline metric of each workload, with its rows over all cases."""
     found = headline(tables)
     if tables.overall.empty or not found:
         return []
-    leads = [metric for metric in found if metric.name in tables.loaded.metrics.leads]
-    return [line for metric in leads or found[:1] for line in _sentences(tables, metric)]
-
-
-def _sentences(tables: Tables, metric: Metric) -> list[str]:
-    found = tables.overall[tables.overall["metric"] == metric.name]
-    asking, control = (found[found["is_control"] == kind] for kind in (False, True))
-    if len(asking) > MOST:
-        asking = asking.sort_values("ratio").iloc[[0, -1]]
-    return [_answer(row, metric) for row in records(asking)] + [
-        _control(row, metric) for row in records(control)
-    ]
+    leads = [metric for metric in found if metric.name in tables.loaded.metrics.leads] or found[:1]
+    overall = tables.overall.assign(is_control=tables.overall["is_control"].astype(bool))
+    return [(metric, overall[overall["metric"] == metric.name]) for metric in leads]
 
 
 def _answer(row: dict[str, Any], metric: Metric) -> str:

@@ -6,12 +6,12 @@ import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
-from pyarrow import ArrowException
+import pyarrow as pa
+from pyarrow import compute, parquet
 
 from schema import documents as schema
 from schema import upgrades
@@ -28,6 +28,11 @@ NEEDED = {
     "usage": ("mono",),
 }
 WORDS = ("phase", "host")  # the columns that hold none
+# What of them the analysis looks at; the files have more.
+KEPT = {
+    "steps": ("step", "phase", "worker", "items", "duration_s"),
+    "usage": ("mono", "host", "cpu_busy", "workload_cpu", "memory_used", "workload_memory"),
+}
 
 
 @dataclass(frozen=True)
@@ -260,7 +265,7 @@ def _check_same(trials: pd.DataFrame, part: str, what: str) -> None:
 
 
 def steps(loaded: Loaded) -> tuple[pd.DataFrame, list[str]]:
-    """A row a step of the usable trials: trial, step, phase, worker, mono, duration_s, …
+    """A row a step of the usable trials: trial, and those of KEPT that the files have.
 
     Of a distributed trial the chief's: those of the others are in its file. With it the files
     that could not be read, and why.
@@ -275,49 +280,84 @@ def usage(loaded: Loaded) -> tuple[pd.DataFrame, list[str]]:
     Of a distributed trial those of the chief's host. With it the files that could not be read.
     """
     frame, unread = _tables(loaded, "usage")
+    if frame.empty:
+        return frame, unread
     if "host" in frame:
         chiefs = loaded.trials.set_index("trial")["hosts"].str.split(", ").str[0]
-        frame = frame[frame["host"].isna() | (frame["host"] == frame["trial"].map(chiefs))]
-    launched = loaded.trials.set_index("trial")["launched"]
-    frame = frame.assign(t=frame["mono"] - frame["trial"].map(launched)) if len(frame) else frame
-    return frame, unread
+        of_chief = frame["trial"].map(chiefs).astype(object) == frame["host"].astype(object)
+        frame = frame[frame["host"].isna() | of_chief]
+    launched = frame["trial"].map(loaded.trials.set_index("trial")["launched"])
+    return frame.assign(t=frame["mono"] - launched.astype(float)), unread
 
 
 def _tables(loaded: Loaded, name: str) -> tuple[pd.DataFrame, list[str]]:
     """One Parquet file of each usable trial, one under the other; a missing file is passed over.
 
-    One that cannot be read is left out, and named with the reason.
+    One that cannot be read is left out, and named with the reason. Texts are categories: a million
+    rows name a thousand trials.
     """
-    rows, unread = [], []
-    for _, row in usable(loaded.trials).iterrows():
-        trial, path = row["trial"], loaded.folder / "trials" / row["folder"] / f"{name}.parquet"
+    tables, of, unread = [], [], []
+    for _, row in usable(loaded.trials)[["trial", "folder"]].iterrows():
+        path = loaded.folder / "trials" / row["folder"] / f"{name}.parquet"
         if os.path.lexists(path):
             try:
-                rows += [{"trial": trial, **line} for line in _rows(path, NEEDED[name])]
+                tables.append(_table(path, name))
+                of.append(row["trial"])
             except SchemaError as error:
                 unread.append(str(error))
-    # By rows, since a column that is null throughout one trial has no type of its own there.
-    return pd.DataFrame(rows), unread
+    if not tables:
+        return pd.DataFrame(), unread
+    # A column that is null throughout one trial has no type of its own there.
+    whole = pa.concat_tables(tables, promote_options="permissive")
+    numbers = np.repeat(np.arange(len(of)), [len(table) for table in tables])
+    tables.clear()
+    frame = whole.to_pandas(split_blocks=True, self_destruct=True)
+    pa.default_memory_pool().release_unused()
+    trial = pd.Categorical.from_codes(numbers, of)
+    return frame.assign(trial=trial), unread
 
 
-def _rows(path: Path, needed: tuple[str, ...]) -> list[dict[Any, Any]]:
-    """The rows of a Parquet file. Raises SchemaError when it cannot be read, or lacks numbers."""
+def _table(path: Path, name: str) -> pa.Table:
+    """The KEPT columns of a Parquet file, all of which are looked at.
+
+    Raises SchemaError when it cannot be read, or lacks numbers.
+    """
     try:
         if not path.is_file():
             raise OSError("it is not an ordinary file")
-        frame = pd.read_parquet(path)
-    except (ValueError, TypeError, OSError, NotImplementedError, ArrowException) as error:
+        with parquet.ParquetFile(path) as file:
+            table = file.read(use_threads=False).replace_schema_metadata()
+    except (ValueError, TypeError, OSError, NotImplementedError, pa.ArrowException) as error:
         raise SchemaError(f"{path} cannot be read: {error}") from error
-    for name in needed:
-        if name not in frame or not _finite(frame[name]):
-            raise SchemaError(f"{path} is damaged: not every row has a number {name!r}")
-    if "duration_s" in needed and not (frame["duration_s"] > 0).all():
+    table = table.rename_columns([upgrades.STEPS.get(each, each) for each in table.column_names])
+    for needed in NEEDED[name]:
+        if needed not in table.column_names or not _finite(table[needed]):
+            raise SchemaError(f"{path} is damaged: not every row has a number {needed!r}")
+    if name == "steps" and not compute.min(table["duration_s"]).as_py() > 0:
         raise SchemaError(f"{path} is damaged: a step has no duration")
-    for name in frame.columns.difference(frame.select_dtypes("number").columns):
-        if name not in WORDS and frame[name].notna().any():
-            raise SchemaError(f"{path} is damaged: {name!r} holds other things than numbers")
-    return cast(list[dict[Any, Any]], frame.rename(columns=upgrades.STEPS).to_dict("records"))
+    for field in table.schema:
+        other = not _is_number(field.type) and not pa.types.is_null(field.type)
+        if field.name not in WORDS and other and table[field.name].null_count < len(table):
+            raise SchemaError(f"{path} is damaged: {field.name!r} holds other things than numbers")
+    return _kept(table, KEPT[name])
 
 
-def _finite(column: pd.Series) -> bool:
-    return is_numeric_dtype(column) and bool(np.isfinite(column.to_numpy(dtype=float)).all())
+def _kept(table: pa.Table, names: tuple[str, ...]) -> pa.Table:
+    """These columns: words as categories, everything else as numbers."""
+    found = table.select([name for name in names if name in table.column_names])
+    for place, name in enumerate(found.column_names):
+        if name in WORDS:
+            words = found[name].cast(pa.string()).dictionary_encode()
+            found = found.set_column(place, name, words)
+        elif not _is_number(found[name].type):
+            found = found.set_column(place, name, found[name].cast(pa.float64()))
+    return found
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _finite(column: pa.ChunkedArray) -> bool:
+    known = _is_number(column.type) and not column.null_count
+    return known and bool(np.isfinite(column.to_numpy()).all())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -15,25 +17,20 @@ from schema.fingerprint import field
 
 from . import figures, scenarios, text
 from . import tables as report_tables
-from .headline import available, baseline_name, headline, sentences
+from .headline import asked, available, baseline_name, controls, headline
 from .metrics import DASH, Metric, Scale, scale
 from .shown import shown
 from .stats import stands_alone
 from .tables import Tables, records
 
-# More arms than this cannot be told apart in a figure; the tables have them all.
-MOST_ARMS = 24
-MARKS = {"degraded": "▼", "improved": "▲", "no credible change": "●", "too few trials": "?"}
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A group of panels with what they show."""
-
-    title: str
-    caption: str
-    panels: list[Markup]
-    key: list[tuple[str, str]]
+TEMPLATES = Path(__file__).parent / "templates"
+# The plotting library, whose origin and licences are beside it, and what draws with it.
+SCRIPTS = ("vendor/plot.min.js", "page.js")
+MARKS = {"degraded": "▼", "improved": "▲", "no credible change": "=", "too few trials": "?"}
+# Rows of the tables of all that is no headline; more are in the files only.
+MOST_ROWS = 600
+# By the place of an arm; `page.js` has the same as symbols.
+GLYPHS = "●■▲◆✚★Y"
 
 
 def render(tables: Tables) -> str:
@@ -53,6 +50,7 @@ def fill(template: str, values: dict[str, Any]) -> str:
     )
     environment.filters["mark"] = MARKS.__getitem__
     environment.filters["folder"] = lambda trial: values.get("folders", {}).get(trial, trial)
+    environment.filters["glyph"] = lambda place: GLYPHS[place % len(GLYPHS)]
     return environment.get_template(template).render(values)
 
 
@@ -64,25 +62,35 @@ def _seen(value: Any) -> Any:
 def context(tables: Tables) -> dict[str, Any]:
     """Everything the template shows, as texts."""
     loaded = tables.loaded
+    drawn = figures.document(tables)
+    scripts = [(TEMPLATES / name).read_text(encoding="utf-8") for name in SCRIPTS]
     return {
+        # No script runs but these two, whatever a text of the run may hold.
+        "policy": " ".join(f"'sha256-{_sha256(script)}'" for script in scripts),
+        "scripts": [Markup(script) for script in scripts],  # noqa: S704 - ours
+        "data": Markup(figures.embedded(drawn)),  # noqa: S704 - escaped there
+        "place": {cell["id"]: place for place, cell in enumerate(drawn["cells"])},
+        "phases": drawn["phase_names"],
         "run": loaded.run,
         "title": loaded.run.experiment.get("title") or loaded.run.name,
         "description": loaded.run.experiment.get("description") or "",
         "notices": [each for each in tables.notices() if not each.startswith("Confounded")],
         "confounds": [each for each in tables.notices() if each.startswith("Confounded")],
         "baseline": baseline_name(tables),
-        "sentences": sentences(tables),
+        "asked": asked(tables),
+        "controls": controls(tables),
         "answers": answers(tables),
         "metrics": [metric.label for metric in headline(tables)],
         "folders": dict(zip(tables.trials["trial"], tables.trials["folder"], strict=True)),
         "lost": records(tables.lost),
         "cells": cells(tables),
         "others": [_values(tables, metric) for metric in _others(tables)],
+        "most_rows": MOST_ROWS,
         "values": [_values(tables, metric) for metric in _shown(tables)],
         "degradation": degradation(tables),
         "scenarios": scenarios.tables(tables),
-        "figures": drawn(tables),
         "flags": flags(tables),
+        "flag_counts": flag_counts(tables),
         "unjudged": tables.unjudged,
         "flops": flops(tables),
         "drift": _texts(loaded.drift, ("reference", "now")),
@@ -95,7 +103,6 @@ def answers(tables: Tables) -> list[dict[str, Any]]:
     """A row for each arm in the table on top: an entry for each headline metric, over all cases."""
     if tables.overall.empty:
         return []
-    tint = figures.colours(tables.order)
     rows = []
     for arm, group in tables.overall.groupby("arm", sort=False):
         by_metric = {row["metric"]: row for row in records(group)}
@@ -105,7 +112,7 @@ def answers(tables: Tables) -> list[dict[str, Any]]:
             if metric.name in by_metric
         ]
         name = group["short"].iloc[0]
-        rows.append({"arm": shown(str(name)), "colour": tint[str(arm)], "entries": entries,
+        rows.append({"arm": shown(str(name)), "place": tables.order.index(str(arm)), "entries": entries,
                      "is_control": bool(group["is_control"].all())})  # fmt: skip
     return sorted(rows, key=lambda row: row["is_control"])
 
@@ -115,56 +122,28 @@ def cells(tables: Tables) -> list[dict[str, Any]]:
     rows = records(tables.counts)
     place = {arm: i for i, arm in enumerate(tables.order)}
     rows.sort(key=lambda row: (row["case"], place[row["arm"]], row["cell"]))
-    return [{**row, "trials": _trials(tables, row["cell"])} for row in rows]
+    columns = ["trial", "repetition", "status"]
+    trials = {
+        cell: records(group[columns].astype({"repetition": str}))
+        for cell, group in tables.trials.groupby("cell")
+    }
+    return [{**row, "trials": trials[row["cell"]]} for row in rows]
 
 
 def degradation(tables: Tables) -> list[dict[str, Any]]:
-    """A table a metric: both means, change, difference, verdict, and the trials behind them."""
+    """A table a metric: both means, change, difference, verdict."""
     found = []
     for metric in tables.loaded.metrics:
         rows = tables.comparisons
         rows = rows[rows["metric"] == metric.name] if len(rows) else rows
         if len(rows):
-            means = tables.summary.loc[tables.summary["metric"] == metric.name, "mean"]
-            how = scale(means, metric.unit)
-            shown = [_comparison(tables, row, how) for row in records(rows)]
+            own = tables.summary[tables.summary["metric"] == metric.name]
+            means = dict(zip(own["cell"], own["mean"], strict=True))
+            how = scale(means.values(), metric.unit)
+            shown = [_comparison(row, means, how) for row in records(rows)]
             found.append({"title": metric.label, "better": metric.better, "unit": how.unit,
-                          "headline": metric.headline, "rows": shown})  # fmt: skip
+                          "headline": metric.headline, "rows": shown, "count": len(shown)})  # fmt: skip
     return found
-
-
-def drawn(tables: Tables) -> list[Figure]:
-    """All figures that this run has data for; none for a run of very many arms."""
-    usable, order = tables.usable, tables.order
-    if len(order) > MOST_ARMS:
-        return []
-    tint = figures.colours(order)
-    short = tables.trials.drop_duplicates("arm").set_index("arm")["short"]
-    key = [(str(short[arm]), tint[arm]) for arm in order]
-    first = available(tables)[:1]
-    groups = [
-        Figure("Change against the baseline",
-               "Geometric mean of the ratios within pairs, with its 95 % interval; the line marks "
-               "no change. Cases with too few pairs for a verdict are left out.",
-               _marked(figures.changes(tables.comparisons, headline(tables), tint)), key),
-        *(Figure(f"{metric.label} by platform",
-               "Dots are trials, the bar is their mean with its 95 % interval. "
-               "The axis does not start at zero.",
-               _marked(figures.values(usable, tables.summary, metric, tint)), key)
-          for metric in first),
-        Figure("Step by step",
-               "Duration of each step: the median over trials, single trials faint behind it. "
-               "Warm-up is shaded; a first step beyond the top is written out.",
-               _marked(figures.steps(tables.steps, usable, tint)), key),
-        Figure("Where the time goes",
-               "Mean seconds of each part, from launch to the end. The matmul probe, which runs "
-               "after the measurement, is not part of it.",
-               _marked(figures.phases(usable, order)), list(figures.PHASES.values())),
-        Figure("Use of the host",
-               "Median over trials. Solid: the whole host. Dashed: the workload alone.",
-               _marked(figures.usage(tables.usage, usable, tint)), key),
-    ]  # fmt: skip
-    return [group for group in groups if group.panels]
 
 
 def flags(tables: Tables) -> list[dict[str, Any]]:
@@ -175,6 +154,12 @@ def flags(tables: Tables) -> list[dict[str, Any]]:
         rows.append({"case": case, "short": short, "name": name, "count": len(group),
                      "details": details})  # fmt: skip
     return rows
+
+
+def flag_counts(tables: Tables) -> list[dict[str, Any]]:
+    """How many trials bear each flag, the commonest first."""
+    found = tables.flags.groupby("name")["trial"].nunique().sort_values(ascending=False, kind="stable")
+    return [{"name": name, "count": int(count)} for name, count in found.items()]
 
 
 def flops(tables: Tables) -> list[dict[str, str]]:
@@ -226,12 +211,13 @@ def _model(row: dict[str, Any]) -> str:
     return text.change(row["model_ratio"], row["model_low"], row["model_high"])
 
 
-def _comparison(tables: Tables, row: dict[str, Any], how: Scale) -> dict[str, Any]:
-    name, difference = row["metric"], row["difference"]
-    ours, theirs = (_mean(tables, row[cell], name) for cell in ("cell", "cell_baseline"))
+def _comparison(row: dict[str, Any], means: dict[str, float], how: Scale) -> dict[str, Any]:
+    difference = row["difference"]
+    ours, theirs = (means.get(row[cell], math.nan) for cell in ("cell", "cell_baseline"))
     sign = "+" if difference > 0 else text.MINUS
     return {
-        "case": row["case"], "short": row["short"], "n": f"{row['n']} of {row['planned']}",
+        "case": row["case"], "short": row["short"], "cell": row["cell"],
+        "n": f"{row['n']} of {row['planned']}",
         "mean": how.text(ours), "baseline": how.text(theirs),
         "change": text.percent(row["ratio"]), "median": text.percent(row["ratio_median"]),
         "span": text.span(row["ratio_low"], row["ratio_high"]).strip("()"),
@@ -241,15 +227,7 @@ def _comparison(tables: Tables, row: dict[str, Any], how: Scale) -> dict[str, An
         "confounds": row["confounds"],
         "difference": f"{sign}{how.text(abs(difference))}" if math.isfinite(difference) else DASH,
         "verdict": row["verdict"],
-        "trials": _trials(tables, row["cell"]),
-        "baseline_trials": _trials(tables, row["cell_baseline"]),
     }  # fmt: skip
-
-
-def _mean(tables: Tables, cell: str, name: str) -> float:
-    rows = tables.summary
-    found = rows.loc[(rows["cell"] == cell) & (rows["metric"] == name), "mean"]
-    return float(found.iloc[0]) if len(found) else math.nan
 
 
 def _values(tables: Tables, known: Metric) -> dict[str, Any]:
@@ -258,11 +236,11 @@ def _values(tables: Tables, known: Metric) -> dict[str, Any]:
     how = scale(rows["max"], known.unit)
     parts = ("mean", "low", "high", "median", "min", "max", "sd")
     shown = [
-        {"case": row["case"], "short": row["short"], "n": row["n"],
+        {"case": row["case"], "short": row["short"], "cell": row["cell"], "n": row["n"],
          **{part: how.text(row[part]) for part in parts}}
         for row in records(rows)
     ]  # fmt: skip
-    return {"title": known.label, "unit": how.unit, "rows": shown}
+    return {"title": known.label, "unit": how.unit, "rows": shown, "count": len(shown)}
 
 
 def _shown(tables: Tables) -> list[Metric]:
@@ -276,16 +254,6 @@ def _others(tables: Tables) -> list[Metric]:
     return [m for m in tables.loaded.metrics if m.name in found and m not in shown]
 
 
-def _trials(tables: Tables, cell: str) -> list[dict[str, str]]:
-    rows = tables.trials[tables.trials["cell"] == cell]
-    return [{"trial": str(row["trial"]), "status": str(row["status"])} for row in records(rows)]
-
-
-def _marked(panels: list[str]) -> list[Markup]:
-    """SVG that `figures` made; matplotlib has escaped every text in it."""
-    return [Markup(panel) for panel in panels]  # noqa: S704
-
-
 def _texts(frame: pd.DataFrame, names: tuple[str, ...]) -> list[dict[str, Any]]:
     return records(frame.assign(**{name: [_fact(v, "") for v in frame[name]] for name in names}))
 
@@ -294,3 +262,8 @@ def _fact(value: Any, unit: str) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool) and unit:
         return text.quantity(float(value), unit)
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _sha256(script: str) -> str:
+    """As a content security policy wants it."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

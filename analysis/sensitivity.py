@@ -57,7 +57,8 @@ def _design(trials: pd.DataFrame) -> tuple[Array, list[str]]:
 
 def _estimates(values: Array, design: Array, arms: list[str]) -> dict[str, dict[str, float]]:
     scale = float(values.std()) or 1.0
-    data = np.column_stack([(values - values.mean()) / scale, design])
+    # By columns, as the solver wants it: else it copies all of it each time.
+    data = np.asfortranarray(np.column_stack([(values - values.mean()) / scale, design]))
     best = minimize(lambda at: -_fitted(data, *_shares(at))[0], _logits(START),
                     method="Nelder-Mead", options={"maxiter": 200})  # fmt: skip
     share, fading = _shares(best.x)
@@ -107,9 +108,10 @@ def _weighted(data: Array, share: float, fading: float) -> tuple[Array, float]:
     bands = np.zeros((2, count))
     bands[0] = share + (1 - share) * middle
     bands[1, :-1] = (1 - share) * beside
-    factor = cholesky_banded(bands, lower=True)
+    factor = cholesky_banded(bands, lower=True, check_finite=False)
     logarithm = 2 * float(np.log(factor[0]).sum()) + (count - 1) * math.log(rest)
-    return data.T @ cho_solve_banded((factor, True), taken), logarithm
+    solved = cho_solve_banded((factor, True), taken, overwrite_b=True, check_finite=False)
+    return data.T @ solved, logarithm
 
 
 def _shares(at: Array) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
-from strata import networks
+from strata import networks, storage
 from strata.cell import PLATFORM, Cell, Level, Levels, Platform, Resources, Scenario
 from strata.errors import Refused
 from strata.identity import digest
@@ -36,9 +36,8 @@ def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
         chosen.setdefault("network", networks.of(str(chosen["runtime"]))[0])
         asked = topology.scenario(experiment.workload, chosen)
         chosen |= asdict(asked)
-        if _fits(experiment.workload, Platform.of(chosen), asked) and not _excluded(
-            chosen, experiment
-        ):
+        fits = _fits(experiment.workload, Platform.of(chosen), asked) and _has_storage(chosen)
+        if fits and not _excluded(chosen, experiment):
             cell = _resolve(experiment.workload, chosen, asked)
             found.setdefault(cell.name, replace(cell, job=_background(experiment, cell)))
     return [*found.values(), *_controls(experiment, list(found.values()))]
@@ -98,6 +97,11 @@ def _fits(workload: str, platform: Platform, asked: Scenario) -> bool:
     )
 
 
+def _has_storage(chosen: Levels) -> bool:
+    """Whether the runtime has the storage that is asked for, if any is."""
+    return chosen.get(storage.OPTION, storage.DISK) in storage.of(str(chosen["runtime"]))
+
+
 def _resolve(workload: str, chosen: Levels, asked: Scenario) -> Cell:
     """The cell with all of its levels. Raises Refused."""
     cell = Cell(
@@ -128,6 +132,12 @@ def _background(experiment: Experiment, beside: Cell) -> Cell | None:
         **job.resources,
         "gpus": beside.resources.gpus,
     }
+    if not _has_storage(chosen):
+        raise Refused(
+            f"a background job has the storage of its runtime, {beside.platform.runtime}",
+            example=f"storage: {storage.of(beside.platform.runtime)[0]}",
+            given=f"backgrounds.{beside.scenario.beside}: storage: {chosen[storage.OPTION]}",
+        )
     return _resolve(job.workload, chosen, Scenario())
 
 
@@ -169,8 +179,13 @@ def compared(of: Levels) -> set[str]:
 
 def case(cell: Cell, of: Levels) -> str:
     """Equal for cells that are compared with each other."""
+    return case_of(cell.levels, of)
+
+
+def case_of(levels: Levels, of: Levels) -> str:
+    """The same, by the levels of a cell as a plan has them."""
     names = compared(of)
-    return digest({name: level for name, level in cell.levels.items() if name not in names})
+    return digest({name: level for name, level in levels.items() if name not in names})
 
 
 def check_baseline(cells: list[Cell], of: Levels) -> None:

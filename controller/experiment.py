@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from strata import units
@@ -70,6 +70,29 @@ class Background(Closed):
         return {"cpus": self.cpus, "quota": self.quota, "memory": self.memory}
 
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Disturbed(Closed):
+    """When a trial is void because of what else its hosts did, and what is done about that.
+
+    By cause the largest share of the measured window that is let pass; null: it decides nothing.
+    The trial itself may be behind those that are null here: by default it is not judged by them.
+    """
+
+    others: Share | None = 0.05
+    steal: Share | None = 0.05
+    swap: Share | None = None
+    pressure_cpu: Share | None = None
+    pressure_memory: Share | None = None
+    pressure_io: Share | None = None
+    frequency: Share | None = None
+    traffic: Share | None = None
+    again: Annotated[int, Field(ge=0, le=10)] = 2  # how often a pair is run again at most
+    rest: str | int = "30s"  # how long hosts may take to come to rest before the first trial
+    warm_up: bool = True  # whether a slot that is not measured comes first on each host
+
+
 class Slice(Closed):
     """A named small part of an experiment; what it states replaces the experiment's own."""
 
@@ -77,6 +100,7 @@ class Slice(Closed):
     options: Levels = {}
     backgrounds: dict[Name, Background] = {}
     repeats: Annotated[int, Field(ge=1)] | None = None
+    disturbed: Disturbed | Literal[False] | None = None
 
 
 class Experiment(Closed):
@@ -99,6 +123,7 @@ class Experiment(Closed):
     time_limit: str | int = "15m"
     time_budget: str | int = "12h"
     disk_budget: str | int = "20G"
+    disturbed: Disturbed | Literal[False] = Disturbed()
     dataset: Dataset | None = None
     slices: dict[Name, Slice] = {}
 
@@ -178,7 +203,12 @@ def _refusal(error: ValidationError, where: str) -> Refused:
 
 
 # The parts of an experiment that are mappings with names of their own.
-PARTS: dict[str, type[BaseModel]] = {"dataset": Dataset, "backgrounds": Background, "slices": Slice}
+PARTS: dict[str, type[BaseModel]] = {
+    "dataset": Dataset,
+    "backgrounds": Background,
+    "disturbed": Disturbed,
+    "slices": Slice,
+}
 EXAMPLES = {
     "name": "name: quick",
     "title": "title: Native against Docker",
@@ -188,6 +218,7 @@ EXAMPLES = {
     "repeats": "repeats: 5",
     "batch_size": "batch_size: 32",
     "seed": "seed: 1",
+    "disturbed": "disturbed: {others: 0.05, again: 2}, or disturbed: false",
 }
 
 
@@ -208,6 +239,7 @@ def _sliced(experiment: Experiment, name: str) -> Experiment:
             "options": options,
             "backgrounds": {**experiment.backgrounds, **part.backgrounds},
             "repeats": part.repeats or experiment.repeats,
+            "disturbed": experiment.disturbed if part.disturbed is None else part.disturbed,
             "description": f"{experiment.description} {_said_of(name, part)}".strip(),
             "demonstration": True,
         }
@@ -236,6 +268,8 @@ def _check(experiment: Experiment) -> None:
     units.seconds(experiment.time_limit)
     units.seconds(experiment.time_budget)
     units.size(experiment.disk_budget)
+    if experiment.disturbed:
+        units.seconds(experiment.disturbed.rest)
 
 
 def canonical(experiment: Experiment) -> Experiment:

@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+from strata.trial import disturbance
+
 from workloads._declare import Metric
 
 Outcome = dict[str, Any]
@@ -86,6 +88,7 @@ def trial(parts: list[Outcome], declared: dict[str, Any]) -> Outcome:
         "members": members,
         "flags": _distinct([flag for record in records for flag in record["flags"]]),
         "drift": _distinct([item for record in records for item in record["drift"]]),
+        "disturbance": disturbance.worst(r.get("disturbance") or {} for r in records),
         "workload": {},
     }
     if any(member["status"] != "ok" for member in members):

@@ -44,7 +44,7 @@ def resumed(
 
     Raises Refused where they would be measured with other bits than those before.
     """
-    pending = run.pending(retry, attempts)
+    pending = run.to_measure(retry, attempts)
     if pending:
         _check_same_bits(run, _images(plan, images), dataset)
     if pending or not run.closed():

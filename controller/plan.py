@@ -115,7 +115,8 @@ def _possible(experiment: Experiment, hosts: list[Host]) -> tuple[list[Cell], li
         raise Refused(
             "the design is empty: no cell is left to run",
             given=given or f"exclude: {experiment.exclude}",
-            then="remove a rule from exclude, or give the testbed what the runtime needs",
+            then="remove a rule from exclude, ask for a network or storage that the runtime has, "
+            "or give the testbed what it needs",
         )
     return cells, left_out
 

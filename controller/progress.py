@@ -6,6 +6,7 @@ from typing import Any
 
 from strata import units
 
+from . import disturbed
 from . import plan as planning
 from .experiment import PLATFORM
 from .results import Run
@@ -15,9 +16,10 @@ def begun(run: Run, slot: dict[str, Any]) -> str:
     """Which slot of how many, what it measures, and how long the rest takes."""
     slots = run.slots()
     index = next(i for i, other in enumerate(slots, 1) if other["slot"] == slot["slot"])
-    left = units.duration(run.seconds_left(_estimates(slots)))
+    left = units.duration(run.seconds_left(estimates(slots)))
     what = " beside ".join(name(trial["levels"], run.document) for trial in slot["trials"])
-    return f"trial {index} of {len(slots)}  {what}  (left: about {left})"
+    again = ", once more" if disturbed.measured(slot) in run.latest() else ""
+    return f"trial {index} of {len(slots)}{again}  {what}  (left: about {left})"
 
 
 def stored(run: Run, record: dict[str, Any]) -> str:
@@ -55,6 +57,7 @@ def figure(record: dict[str, Any], declared: dict[str, Any]) -> str:
     return f"{text}{f'  [{flags}]' if flags else ''}"
 
 
-def _estimates(slots: list[dict[str, Any]]) -> dict[str, float]:
+def estimates(slots: list[dict[str, Any]]) -> dict[str, float]:
+    """The seconds that the plan assumed for a slot of each cell."""
     cells = {trial["cell"]: trial["levels"] for slot in slots for trial in slot["trials"]}
     return {cell: planning.slot_seconds(levels, 1) for cell, levels in cells.items()}

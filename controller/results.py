@@ -13,7 +13,7 @@ import json
 import shutil
 import statistics
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from strata.trial import record
 from schema import documents as schema
 from schema import names
 
-from . import merge
+from . import disturbed, merge
 
 # Not for a run: the folder of all campaigns' states.
 CAMPAIGNS = "campaigns"
@@ -236,6 +236,44 @@ class Run:
             if any(t["trial"] not in latest or t["trial"] in again for t in slot["trials"])
         ]
 
+    @property
+    def rule(self) -> dict[str, Any]:
+        """What the experiment says of disturbed trials; nothing where it turns that off."""
+        return self.document["experiment"].get("disturbed") or {}
+
+    @cached_property
+    def _pairs(self) -> list[list[dict[str, Any]]]:
+        return disturbed.pairs(self.slots(), self.document["baseline"])
+
+    def pair(self, slot: dict[str, Any]) -> list[dict[str, Any]]:
+        """The slots with which a slot is compared, itself among them, in the order of the plan."""
+        return next(pair for pair in self._pairs if slot["slot"] in {s["slot"] for s in pair})
+
+    def due(self, pair: Sequence[dict[str, Any]]) -> tuple[int, list[dict[str, Any]]]:
+        """The slots of a pair that the rule wants to be run again, and which attempt that is."""
+        trials = [disturbed.measured(slot) for slot in pair] if self.rule else []
+        ended = {trial: self._causes(trial) for trial in trials}
+        return disturbed.due(pair, ended, self.rule.get("again", 0))
+
+    def _causes(self, trial: str) -> dict[int, str]:
+        """Why each attempt of a trial was lost, '' where it was not. Raises Refused."""
+        return {number: _cause(folder) for number, folder in self._attempts(trial)}
+
+    def _attempts(self, trial: str) -> list[tuple[int, Path]]:
+        """The number and the folder of each attempt of a trial; a number may be passed over."""
+        trials = self.folder / "trials"
+        names = [schema.attempt_of(path.name) for path in trials.glob(f"{trial}*")]
+        numbers = sorted(found[1] for found in names if found and found[0] == trial)
+        folders = ((n, trials / schema.attempt_folder(trial, n)) for n in numbers)
+        return [(n, folder) for n, folder in folders if (folder / "record.json").exists()]
+
+    def to_measure(self, retry: Collection[str] = (), attempts: int = 1) -> list[dict[str, Any]]:
+        """Slots that are pending, or whose pair is to be run again, in the order of the plan."""
+        wanted = {slot["slot"] for slot in self.pending(retry, attempts)}
+        for pair in self._pairs if self.rule else []:
+            wanted |= {slot["slot"] for slot in self.due(pair)[1]}
+        return [slot for slot in self.slots() if slot["slot"] in wanted]
+
     def again(self, retry: Collection[str], attempts: int) -> list[dict[str, Any]]:
         """Slots of which every trial has a record, and one has failed and is to be tried again."""
         untried = {slot["slot"] for slot in self.pending()}
@@ -304,9 +342,12 @@ class Run:
             [*outcomes, *self._lost(slot, outcomes)],
             self.document["workloads"],
         )
+        number, due = self.due(self.pair(slot))
+        attempt = number if slot["slot"] in {one["slot"] for one in due} else 1
         for outcome in whole:
             outcome["record"] |= {key: slot[key] for key in TURN if key in slot}
-        records = [self._store_trial(outcome) for outcome in whole]
+            disturbed.judge(outcome["record"], self.rule)
+        records = [self._store_trial(outcome, attempt) for outcome in whole]
         statuses = {record["trial"]: record["status"] for record in records}
         self.event("slot_finished", slot=slot["slot"], trials=statuses)
         return records
@@ -327,10 +368,11 @@ class Run:
             ]
         return found
 
-    def _store_trial(self, outcome: dict[str, Any]) -> dict[str, Any]:
+    def _store_trial(self, outcome: dict[str, Any], attempt: int) -> dict[str, Any]:
+        """Keep it as the attempt of that number, or the next one where it has such a one."""
         document: dict[str, Any] = outcome["record"]
         before = self.latest().get(document["trial"])
-        document["attempt"] = before[0] + 1 if before else 1
+        document["attempt"] = max(attempt, before[0] + 1 if before else 1)
         with refusing():
             schema.validate_record(document)
         name = schema.attempt_folder(document["trial"], document["attempt"])
@@ -384,10 +426,7 @@ class Run:
 
     def _seconds(self, trial: str) -> float:
         """From launch to finish of all attempts of a trial."""
-        last = self.latest().get(trial, (0, self.folder))[0]
-        names = [schema.attempt_folder(trial, number) for number in range(1, last + 1)]
-        folders = [self.folder / "trials" / name for name in names]
-        clocks = [_record(path).clock for path in folders if (path / "record.json").exists()]
+        clocks = [_record(folder).clock for _, folder in self._attempts(trial)]
         return sum(clock.finished - clock.launched for clock in clocks)
 
     def wall_seconds(self) -> float:
@@ -405,10 +444,13 @@ class Run:
             last = event["mono"]
         return wall + (time.monotonic() if not self.closed() else last) - begin
 
-    def seconds_left(self, estimates: dict[str, float]) -> float:
+    def seconds_left(
+        self, estimates: dict[str, float], more: Sequence[dict[str, Any]] = ()
+    ) -> float:
         """Time left: the median so far of a slot's cell, or its estimate scaled by what was seen.
 
-        `estimates` maps a cell to the seconds that the plan assumed for it.
+        `estimates` maps a cell to the seconds that the plan assumed for it; `more` are slots that
+        are run again.
         """
         seen = self._durations()
         ratios = [
@@ -418,7 +460,7 @@ class Run:
         ]
         scale = statistics.median(ratios) if ratios else 1.0
         left = 0.0
-        for slot in self.pending():
+        for slot in [*self.pending(), *more]:
             cell = slot["trials"][0]["cell"]
             left += statistics.median(seen[cell]) if cell in seen else estimates[cell] * scale
         return left

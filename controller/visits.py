@@ -7,14 +7,16 @@ from typing import Any
 
 from strata import networks
 
+from . import disturbed
 from .results import Run
 
 
 def of(run: Run, slots: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The blocks of these slots of the run, in the order of the plan.
 
-    Each is `{block, setting, role, hosts, slots}`: `setting` and `role` are '' where the block
-    needs no switching. `hosts` are those on which any slot of the plan needs the setting, in the
+    Each is `{block, setting, role, hosts, slots, pairs}`: `setting` and `role` are '' where the
+    block needs no switching, `pairs` are its slots by what is compared with each other. `hosts` are
+    those on which any slot of the plan needs the setting, in the
     order of the inventory: a setting is the same in each of its blocks, whatever is left to be
     measured in them. Raises Refused where no role switches to a setting.
     """
@@ -23,6 +25,8 @@ def of(run: Run, slots: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         if slot["block"] not in found:
             found[slot["block"]] = _visit(run, slot["block"], slot["setting"])
         found[slot["block"]]["slots"].append(slot)
+    for visit in found.values():
+        visit["pairs"] = disturbed.pairs(visit["slots"], run.document["baseline"])
     return list(found.values())
 
 
@@ -52,7 +56,14 @@ def unleft(run: Run) -> list[dict[str, Any]]:
 def _visit(run: Run, block: str, setting: str) -> dict[str, Any]:
     role = networks.role_of(setting) if setting else ""
     hosts = _hosts(run, setting) if setting else []
-    return {"block": block, "setting": setting, "role": role, "hosts": hosts, "slots": []}
+    return {
+        "block": block,
+        "setting": setting,
+        "role": role,
+        "hosts": hosts,
+        "slots": [],
+        "pairs": [],
+    }
 
 
 def _hosts(run: Run, setting: str) -> list[str]:

@@ -10,14 +10,18 @@ options:
     description: The results folder of the run.
     type: path
     required: true
+  rests:
+    description: What M(strata_rest) said of each host, for V(rested).
+    type: dict
+    default: {}
   state:
     description:
       - V(opened) makes the folder, or resumes the run that is in it.
-      - V(closed) writes the totals. It is refused when the setting of a block could not be switched to.
+      - V(rested) notes whether the hosts have come to rest; V(closed) writes the totals. It is refused when the setting of a block could not be switched to.
       - V(verified) checks that every slot has its records, and reads them.
     type: str
     required: true
-    choices: [opened, closed, verified]
+    choices: [opened, rested, closed, verified]
   plan:
     description: The plan, for V(opened) and V(verified); a run of another plan is refused.
     type: dict
@@ -88,6 +92,10 @@ blocks:
       description: Its slots that are to be measured, in the order of the plan.
       type: list
       elements: dict
+    pairs:
+      description: The same slots, by what is compared with each other.
+      type: list
+      elements: list
 unleft:
   description: The blocks whose setting may still be in place, since a run before was killed in them. They have no slots.
   returned: for opened
@@ -101,5 +109,9 @@ references:
 totals:
   description: Trials, failed ones, seconds in all and within trials.
   returned: for closed
+  type: dict
+before:
+  description: What comes before the first trial, with C(share) and C(patience_s) for M(strata_rest), and C(slots) that are run and not measured.
+  returned: for opened
   type: dict
 """

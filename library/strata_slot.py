@@ -12,16 +12,16 @@ options:
     required: true
   state:
     description:
-      - V(begun) notes that the slot starts; V(stored) keeps the outcomes of its trials.
+      - V(begun) notes that the slot starts; V(stored) keeps the outcomes of its trials; V(warmed_up) notes that it was run, and keeps nothing of it.
     type: str
     required: true
-    choices: [begun, stored]
+    choices: [begun, stored, warmed_up]
   slot:
     description: The slot as it stands in the plan.
     type: dict
     required: true
   outcomes:
-    description: What M(strata_trial) returned on each host of the slot, for V(stored).
+    description: What M(strata_trial) returned on each host of the slot, for V(stored) and V(warmed_up).
     type: list
     elements: dict
     default: []
@@ -48,4 +48,9 @@ silent:
   returned: for stored
   type: list
   elements: str
+again:
+  description: The slots that are to be run again now, since something disturbed one of those that are compared with this one.
+  returned: for stored
+  type: list
+  elements: dict
 """

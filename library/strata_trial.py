@@ -45,6 +45,10 @@ options:
     description: The host's fingerprint when the run was opened; what has changed since is recorded.
     type: dict
     default: {}
+  judged:
+    description: Whether what else the host does decides anything. It is then given a moment to be idle first, and its speed is measured before and after.
+    type: bool
+    default: true
   holder:
     description: Who holds the lease, as given to M(strata_lease).
     type: dict
@@ -143,6 +147,7 @@ def main() -> None:
             "images": {"type": "dict", "required": True},
             "dataset": {"type": "dict", "default": {}},
             "reference": {"type": "dict", "default": {}},
+            "judged": {"type": "bool", "default": True},
             "holder": {"type": "dict", "required": True},
             "time_limit_s": {"type": "float", "default": 900},
             "state_dir": {"type": "path", "required": True},

@@ -96,6 +96,7 @@ class Reason(Document):
         "output",
         "peer",
         "overlap",
+        "disturbed",
         "controller_lost",
         "runtime_lost",
         "host_lost",
@@ -127,6 +128,7 @@ class Clock(Document):
 class Flag(Document):
     name: str
     detail: str
+    share: Number | None = None  # of the measured window, where the doubt is one of its causes
 
 
 class Drift(Document):
@@ -181,6 +183,7 @@ class Record(Versioned):
     attempt: Count = 1
     beside: Beside | None = None
     members: list[Member] = []
+    disturbance: dict[str, Number] = {}  # by cause its share of the measured window
 
 
 class HostEntry(Document):
@@ -278,6 +281,8 @@ class JournalEvent(BaseModel):
         "setting_proven",
         "setting_failed",
         "setting_left",
+        "rested",
+        "warmed_up",
         "slot_started",
         "slot_finished",
         "closed",

@@ -13,7 +13,8 @@ marks what they share. Each gives
                          `context.peers` says where each is, or `context.place` to those that train
     FAMILY               the image that it is in: a file in requirements/images
     WRITABLE             whether it needs space to write to beside OUT and a small /tmp: a folder of
-                         the trial's own, `context.scratch`
+                         the trial's own, `context.scratch`; `workloads._storage` has an option
+                         for where that is
     MEMORY               bytes that a member needs at least
     estimate(o, cores)   seconds a trial may take, rough and pessimistic
     run(o, context)      the work itself; only this one may import more than the standard library

@@ -40,7 +40,7 @@ METRICS = (
 TOPOLOGY = CLIENT_AND_SERVER
 TEST = Port("test", "tcp", ("server",))
 PORTS = (TEST, CONTROL)
-FAMILY = "tools"
+FAMILY = "python"
 WRITABLE = False
 MEMORY = 2**27
 

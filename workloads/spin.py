@@ -17,7 +17,7 @@ COMMON = ("steps", "work")
 ITEMS = "hashes"
 METRICS = (Metric("rate", "Rate", "hashes/s", "higher", headline=True),)
 TOPOLOGY, PORTS = ONE, ()
-FAMILY = "tools"
+FAMILY = "python"
 WRITABLE = False
 MEMORY = 2**26
 SECONDS_PER_HASH = 2e-6  # pessimistic: Python's call overhead included, 0.6 us on a current core

@@ -24,6 +24,8 @@ class Network:
     role: str = ""
     # What the runtime itself calls it, where that is another name.
     called: str = ""
+    # Names of the processes that carry its packets on a host: their CPU time is the platform's.
+    daemons: tuple[str, ...] = ()
 
 
 NETWORKS = {
@@ -36,13 +38,19 @@ NETWORKS = {
         Network("macvlan", ("docker",), "place", "macvlan", "macvlan", called="strata-macvlan"),
         Network("ipvlan", ("docker",), "place", "ipvlan", "macvlan", called="strata-ipvlan"),
         Network("wireguard", ("native",), "place", "wireguard", "wireguard"),
-        Network("wireguard_go", ("native",), "place", "wireguard_go", "wireguard"),
+        Network(
+            *("wireguard_go", ("native",), "place", "wireguard_go", "wireguard"),
+            daemons=("wireguard-go",),
+        ),
         *(
             Network(name, ("docker",), "name", name, "docker_overlay", called="strata-overlay")
             for name in ("docker_overlay", "docker_overlay_encrypted")
         ),
         *(
-            Network(f"flannel_{backend}", ("kubernetes",), "name", f"flannel_{backend}", "flannel")
+            Network(
+                *(f"flannel_{backend}", ("kubernetes",), "name", f"flannel_{backend}", "flannel"),
+                daemons=("flanneld",),
+            )
             for backend in ("vxlan", "host_gw", "udp", "wireguard")
         ),
     )
@@ -71,3 +79,8 @@ def role_of(setting: str) -> str:
             then="use the checkout that this run was begun with, or begin a new run",
         )
     return roles[0]
+
+
+def daemons() -> set[str]:
+    """The names of the processes that any network runs on a host."""
+    return {name for network in NETWORKS.values() for name in network.daemons}

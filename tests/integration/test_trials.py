@@ -38,9 +38,9 @@ NETWORK = {"native": "host", "docker": "bridge"}
 
 @pytest.fixture
 def image(deployed: None) -> dict[str, str]:
-    (known,) = (STATE / "images").glob("tools-*/known.json")
+    (known,) = (STATE / "images").glob("python-*/known.json")
     content = json.loads(known.read_text())["digest"]
-    names = {"family": "tools", "kind": "rootfs", "digest": content}
+    names = {"family": "python", "kind": "rootfs", "digest": content}
     return {**names, "rootfs": str(known.parent / "rootfs")}
 
 
@@ -58,10 +58,13 @@ def order(image: dict[str, str], tmp_path: Path) -> Callable[..., trial.Order]:
         }
         asked = {
             **{"trial": f"abc-{runtime}", "cell": "abc", "repetition": 1, "role": "measured"},
-            **{"family": "tools", "levels": cell, "members": lone("localhost")},
+            **{"family": "python", "levels": cell, "members": lone("localhost")},
         }
         slot = {"run": "t", "slot": "s0001", "hosts": ["localhost"], "trials": [asked]}
-        return trial.Order(slot, "localhost", {"tools": image}, {}, {}, limit, tmp_path / "state")
+        state = tmp_path / "state"
+        return trial.Order(
+            *(slot, "localhost", {"python": image}, {}, {}, limit, state), judged=False
+        )
 
     return make
 
@@ -244,7 +247,7 @@ def test_an_image_that_is_not_there_is_a_failed_start(
     order: Callable[..., trial.Order], runtime: str
 ) -> None:
     asked = order(runtime)
-    asked.images["tools"].update(rootfs="/nowhere", digest="0" * 64)
+    asked.images["python"].update(rootfs="/nowhere", digest="0" * 64)
     record = trial.run(asked, present)[0]["record"]
     assert record["reason"]["cause"] == "start"
 
@@ -258,13 +261,13 @@ def test_without_root_a_virtual_environment_takes_the_place_of_the_image(
     (environment / "strata").mkdir()
     (environment / "strata/workloads").symlink_to(REPO / "workloads")
     asked = order("native", cpus="0", network="host")
-    asked.images["tools"].update(kind="venv", rootfs=str(environment))
+    asked.images["python"].update(kind="venv", rootfs=str(environment))
     (outcome,) = trial.run(asked, present)
     assert outcome["record"]["status"] == "ok", outcome["stderr"]
     assert outcome["record"]["image"]["kind"] == "venv"
     assert outcome["record"]["metrics"]["cpu"]["value"] > 0
     refused = order("native", memory=2**30)
-    refused.images["tools"].update(kind="venv", rootfs=str(environment))
+    refused.images["python"].update(kind="venv", rootfs=str(environment))
     reason = trial.run(refused, present)[0]["record"]["reason"]
     assert reason == {"cause": "start", "message": reason["message"]}
     assert "'memory' needs root" in reason["message"]
@@ -288,8 +291,8 @@ def committed(image: dict[str, str]) -> Iterator[str]:
     """The digest of an image of Docker's with the workload of the tests in it."""
     digest = secrets.token_hex(32)
     with contextlib.closing(docker.from_env()) as engine:
-        base = engine.containers.create(reference("tools", image["digest"]), ["none"])
-        name, tag = reference("tools", digest).split(":")
+        base = engine.containers.create(reference("python", image["digest"]), ["none"])
+        name, tag = reference("python", digest).split(":")
         try:
             packed = io.BytesIO()
             with tarfile.open(fileobj=packed, mode="w") as archive:
@@ -299,7 +302,7 @@ def committed(image: dict[str, str]) -> Iterator[str]:
             yield digest
         finally:
             base.remove()
-            engine.images.remove(reference("tools", digest))
+            engine.images.remove(reference("python", digest))
 
 
 @pytest.fixture
@@ -325,7 +328,7 @@ def test_a_client_and_a_server_of_one_trial_meet_and_write_to_scratch(
 ) -> None:
     pairs.register(monkeypatch)
     slot, where = pairs.slot(tmp_path, runtime, network), {"localhost": "127.0.0.1"}
-    images, key = {"tools": with_pair}, secrets.token_hex(32)
+    images, key = {"python": with_pair}, secrets.token_hex(32)
     asked = replace(order(runtime), slot=slot, images=images, addresses=where, key=key)
     pairs.check(trial.run(asked, present), slot)
 
@@ -336,7 +339,9 @@ from pathlib import Path
 from strata.trial import slot as trial
 given = json.loads(sys.argv[1])
 state_dir = Path(given["state_dir"])
-order = trial.Order(given["slot"], "localhost", given["images"], {}, {}, 60.0, state_dir)
+order = trial.Order(
+    *(given["slot"], "localhost", given["images"], {}, {}, 60.0, state_dir), judged=False
+)
 trial.run(order, lambda: False)
 """
 

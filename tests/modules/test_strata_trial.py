@@ -53,6 +53,7 @@ def asked(tmp_path: Path, holder: dict[str, Any]) -> dict[str, Any]:
         "images": {"tools": image},
         "holder": holder,
         "time_limit_s": 60,
+        "judged": False,
         "state_dir": str(tmp_path / "state"),
     }
 
@@ -91,8 +92,8 @@ def test_a_trial_returns_the_whole_record_each_time(
 ) -> None:
     run_module("strata_lease", {"run": "r", "holder": holder})
     records = []
-    for _ in range(2):
-        found = run_module("strata_trial", asked, alone=True)
+    for judged in (True, False):
+        found = run_module("strata_trial", {**asked, "judged": judged}, alone=True)
         assert not found["failed"] and found["changed"]
         (outcome,) = found["outcomes"]
         record = outcome["record"]
@@ -102,6 +103,8 @@ def test_a_trial_returns_the_whole_record_each_time(
         assert set(record) == rows_of("record.json") - {"block", "round", "position"}
         assert "leftovers" not in [flag["name"] for flag in record["flags"]]
         assert record["metrics"]["rate"]["value"] > 0
+        bursts = [record["metrics"].get(f"reference_{when}") for when in ("before", "after")]
+        assert all(burst["value"] > 0 for burst in bursts) if judged else not any(bursts)
         assert len(outcome["steps"].splitlines()) == 6
         # Its work may all lie before the last sample, which is taken while it is waited for; and
         # a sample that comes before its process was there knows nothing of it.
@@ -128,7 +131,8 @@ def test_a_process_that_is_no_part_of_the_trial_is_seen_and_flagged(
     got = burner.spent(record["clock"]["launched"], record["clock"]["finished"])
     # Others on this machine only add to it. The span begins some milliseconds after the launch.
     assert used(record, "cpu_others") > 0.8 * got > 0
-    assert "disturbed" in [flag["name"] for flag in record["flags"]]
+    doubts = {flag["name"]: flag.get("share") for flag in record["flags"]}
+    assert doubts["disturbed"] == record["disturbance"]["others"] > 0
     assert used(record, "cpu_strata") > 0
     assert used(record, "cpu") > 0 and used(record, "cpu_beside") == 0
     assert max(row["others_cpu"] for row in rows) > 0
@@ -219,7 +223,7 @@ def test_the_key_of_a_trial_is_in_no_result(
 
 
 def test_only_tasks_that_hide_it_know_the_key() -> None:
-    tasks = yaml.safe_load((REPO / "playbooks/tasks/slot.yml").read_text())
+    tasks = yaml.safe_load((REPO / "playbooks/tasks/trials.yml").read_text())
     knowing = {task["name"]: task for task in tasks if "key" in yaml.safe_dump(task)}
     made, used = knowing.values()
     assert made["no_log"] and "register" not in made

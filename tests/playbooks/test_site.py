@@ -310,8 +310,8 @@ class TestDeployed:
         # On a busy machine the job may have had no turn while the training ran: that one is void.
         assert {record["status"] for record in records} <= {"ok", "void"}, records
         of_workload = {record["levels"]["workload"]: record["image"] for record in records}
-        assert [of_workload["tf_image_classification"], of_workload["spin"]] == run["images"]
-        assert [image["family"] for image in run["images"]] == ["tensorflow", "tools"]
+        assert [of_workload["spin"], of_workload["tf_image_classification"]] == run["images"]
+        assert [image["family"] for image in run["images"]] == ["python", "tensorflow"]
         assert len({image["digest"] for image in run["images"]}) == 2
         assert changed(playbook("site.yml", "--tags=deploy", "--check", experiment).stdout) == 0
         assert changed(playbook("site.yml", "--tags=deploy", SPIN).stdout) == 0, "both stay"

@@ -7,19 +7,17 @@ steps are its intervals at the receiving end, so that a throughput that changes 
 from __future__ import annotations
 
 import statistics
-import subprocess
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from workloads import _options
 from workloads._declare import CLIENT_AND_SERVER, Metric, Port
 from workloads._ends import CONTROL, Spent, costs, meeting, tell_costs
 from workloads._output import Context, FailureError
 from workloads._peers import Peers
+from workloads._tool import OutputError, Process
 from workloads._wire import Link
 from workloads.iperf3 import output
 from workloads.iperf3.output import Interval
@@ -120,7 +118,7 @@ def run(options: Options, context: Context) -> None:
 def _serve(context: Context, link: Link, port: int) -> None:
     before = Spent.now()
     command = ["iperf3", "--server", "--one-off", "--json", "--interval", str(INTERVAL_S)]
-    with Tool([*command, "--port", str(port)], context.out) as tool:
+    with Process([*command, "--port", str(port)], context.out, FAMILY) as tool:
         while not listens(port):
             tool.must_run()
             time.sleep(0.01)
@@ -136,13 +134,13 @@ def _ask(options: Options, context: Context, link: Link, peers: Peers) -> None:
     link.hear()
     before, wall = Spent.now(), time.time()
     begin = context.mark("first_step_begin")
-    with Tool(arguments(options, host, port), context.out) as tool:
+    with Process(arguments(options, host, port), context.out, FAMILY) as tool:
         while not tool.wait(TICK_S):
             link.check()
         spent = Spent.now().since(before)
         try:
             found = output.parse(tool.said(), options.protocol, options.direction)
-        except output.OutputError:
+        except OutputError:
             link.check(TICK_S)  # where the other end was lost, that is what it follows from
             raise
     link.tell({"moved": found.moved})
@@ -180,7 +178,7 @@ def _tell(options: Options, context: Context, found: output.Test) -> None:
     )
     for way in received:
         if not sum(one.bytes for one in way):
-            raise output.OutputError(
+            raise OutputError(
                 f"{found.version}: data must arrive in the measured window; "
                 f"given: {len(way)} intervals, 0 bytes"
             )
@@ -220,51 +218,3 @@ def listens(port: int, folder: Path = Path("/proc/net")) -> bool:
         for line in (folder / name).read_text().splitlines()[1:]
     ]
     return any(line[3] == LISTENS and int(line[1].split(":")[1], 16) == port for line in lines)
-
-
-class Tool:
-    """An iperf3 that runs, and has ended when the `with` statement has."""
-
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
-        """FailureError where the image does not have it."""
-        self._paths = [folder / f"iperf3.{name}" for name in ("json", "stderr")]
-        with self._paths[0].open("wb") as out, self._paths[1].open("wb") as err:
-            try:
-                self._process = subprocess.Popen(command, stdout=out, stderr=err)
-            except FileNotFoundError as error:
-                raise FailureError(
-                    "iperf3 is not in the image: requirements/images/tools.yml must name it"
-                ) from error
-
-    def __enter__(self) -> Self:
-        """It runs already."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Ends it, if it has not ended by itself."""
-        self._process.kill()
-        self._process.wait()
-
-    def wait(self, seconds: float) -> bool:
-        """Whether it ends within that time."""
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
-    def must_run(self) -> None:
-        """FailureError with what it said, if it has ended."""
-        if self._process.poll() is not None:
-            raise FailureError(
-                f"iperf3 ended with status {self._process.returncode}: {self.said()}"
-            )
-
-    def said(self) -> str:
-        """Its output, or else what it said instead of any."""
-        return "".join(path.read_text(errors="replace") for path in self._paths)

@@ -7,14 +7,13 @@ and the first interval after it may be counted as twice as long as it was.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from workloads._output import FailureError
+from workloads._tool import Document, OutputError, from_json
 
+KNOWN = "iperf 3.12"
 Direction = Literal["to_server", "from_server", "both"]
 # Where the intervals of each receiver stand, and of each sender: in the client's own output or in
 # the server's, which the client's holds, and under which name.
@@ -29,10 +28,6 @@ SENDERS = {
     "from_server": ((SERVER, "sum"),),
     "both": ((CLIENT, "sum"), (SERVER, "sum_bidir_reverse")),
 }
-
-
-class OutputError(FailureError):
-    """iperf3 failed, or said something else than what is known of it; the message says what."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +63,11 @@ def parse(text: str, protocol: Literal["tcp", "udp"], direction: Direction) -> T
 
     OutputError names iperf3, its version, and the line or the key.
     """
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        line = (text.splitlines() or [""])[min(error.lineno, len(text.splitlines())) - 1]
-        raise OutputError(
-            f"iperf3: its output must be JSON; given, in line {error.lineno}: {line[:200]!r}"
-        ) from error
+    document = from_json("iperf3", text)
     version = _version(document)
     if isinstance(document, dict) and "error" in document:
         raise OutputError(f"{version}: {document['error']}")
-    found = _Reader(version, document)
+    found = _Reader(version, KNOWN, document)
     return Test(
         version=version,
         congestion_control=found.text("end", "sender_tcp_congestion") if protocol == "tcp" else "",
@@ -110,54 +99,23 @@ def _version(document: Any) -> str:
         return "iperf3, of an unknown version"
 
 
-class _Reader:
-    """Looks keys up and names those that are not there, or are something else."""
-
-    def __init__(self, version: str, document: Any) -> None:
-        self._version, self._document = version, document
-
-    def _get(self, *path: str | int) -> Any:
-        found = self._document
-        for key in path:
-            try:
-                found = found[key]
-            except (KeyError, IndexError, TypeError):
-                raise self._error(path, "it is missing") from None
-        return found
-
-    def _error(self, path: Sequence[str | int], what: str) -> OutputError:
-        return OutputError(
-            f"{self._version}: its output must have the key {'.'.join(map(str, path))}: {what}. "
-            "Known is the output of iperf 3.12"
-        )
-
-    def text(self, *path: str | int) -> str:
-        found = self._get(*path)
-        if not isinstance(found, str):
-            raise self._error(path, f"it must be text; given: {found!r}"[:200])
-        return found
-
-    def number(self, *path: str | int) -> float:
-        found = self._get(*path)
-        right = isinstance(found, int | float) and not isinstance(found, bool)
-        if not right or not math.isfinite(found) or found < 0:
-            raise self._error(path, f"it must be a number, at least 0; given: {found!r}"[:200])
-        return float(found)
+class _Reader(Document):
+    """The intervals of a test."""
 
     def intervals(
         self, where: Sequence[str], name: str, *, sends: bool, udp: bool
     ) -> tuple[Interval, ...]:
         path = (*where, "intervals")
-        listed = self._get(*path)
+        listed = self.get(*path)
         if not isinstance(listed, list) or not listed:
-            raise self._error(path, f"it must be a list of intervals; given: {listed!r}"[:200])
+            raise self.error(path, f"it must be a list of intervals; given: {listed!r}"[:200])
         return tuple(
             self._interval((*path, n, name), sends=sends, udp=udp) for n in range(len(listed))
         )
 
     def _interval(self, at: Sequence[str | int], *, sends: bool, udp: bool) -> Interval:
-        if self._get(*at, "sender") is not sends:
-            raise self._error((*at, "sender"), f"it must be {str(sends).lower()}")
+        if self.get(*at, "sender") is not sends:
+            raise self.error((*at, "sender"), f"it must be {str(sends).lower()}")
         start, seconds, count = (self.number(*at, key) for key in ("start", "seconds", "bytes"))
         if udp and not sends:
             packets, lost = self.number(*at, "packets"), self.number(*at, "lost_packets")

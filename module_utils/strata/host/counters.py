@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from .facts import read_text as host_text
 SECTOR = 512  # bytes, the unit of /proc/diskstats whatever the device
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK = os.sysconf("SC_CLK_TCK")
+MEGABIT = 1e6 / 8  # bytes/s, the unit of a card's speed
 # The `cpu` line of /proc/stat, in ticks. Guests, which follow, are within user and nice already.
 CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
@@ -65,6 +66,10 @@ class Totals:
     net_sent: float
     swap: float
     throttled: int = 0  # times the CPU slowed itself for heat or power; no column of its own
+    # Seconds in which some task waited; None where the kernel does not count them.
+    waited_cpu: float | None = None
+    waited_memory: float | None = None
+    waited_io: float | None = None
 
 
 def cpu(text: str) -> CpuTime:
@@ -142,7 +147,23 @@ def totals() -> Totals:
     received, sent = network(host_text(PROC / "net/dev"), with_device(CARDS))
     swap = swapped(host_text(PROC / "vmstat"))
     slowed = throttled(_texts(CPUS, "cpu*/thermal_throttle/*_throttle_count"))
-    return Totals(*cpus, read, written, received, sent, swap, slowed)
+    waits = (_of_pressure(name, waited) for name in ("cpu", "memory", "io"))
+    return Totals(*cpus, read, written, received, sent, swap, slowed, *waits)
+
+
+def link_speed() -> float | None:
+    """Bytes/s that all cards of this host can send; None where one of them does not say."""
+    cards = [_number(CARDS / card / "speed") for card in with_device(CARDS)]
+    if not cards or min(cards) <= 0:
+        return None
+    return sum(cards) * MEGABIT
+
+
+def _number(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 @cache
@@ -170,7 +191,7 @@ def gauges() -> tuple[dict[str, float | None], float]:
     found = {
         "memory_used": memory_used((PROC / "meminfo").read_text()),
         "frequency": frequency(_texts(CPUS, "cpu*/cpufreq/scaling_cur_freq")),
-        **{f"pressure_{name}": _pressure(name) for name in ("cpu", "memory", "io")},
+        **{f"pressure_{name}": _of_pressure(name, pressure) for name in ("cpu", "memory", "io")},
         **_together(gpus),
     }
     return found, spent
@@ -184,9 +205,9 @@ def _texts(folder: Path, pattern: str) -> list[str]:
     return found
 
 
-def _pressure(name: str) -> float | None:
+def _of_pressure(name: str, read: Callable[[str], float]) -> float | None:
     try:
-        return pressure((PROC / "pressure" / name).read_text())
+        return read((PROC / "pressure" / name).read_text())
     except (OSError, StopIteration):
         return None
 

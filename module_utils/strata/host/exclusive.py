@@ -29,9 +29,9 @@ def only_one(folder: Path) -> Iterator[None]:
         yield
 
 
-def settle() -> list[dict[str, str]]:
+def settle(patience_s: float) -> list[dict[str, str]]:
     """Wait a little for the host to be idle; a flag when it is not."""
-    cores, deadline = os.cpu_count() or 1, time.monotonic() + IDLE_PATIENCE
+    cores, deadline = os.cpu_count() or 1, time.monotonic() + patience_s
     while True:
         before, begin = counters.totals().cpu_busy, time.monotonic()
         time.sleep(IDLE_SAMPLE)

@@ -8,6 +8,7 @@ import re
 import resource
 import signal
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from .counters import Counters
 from .lease import start_time
 
 TICK = os.sysconf("SC_CLK_TCK")
+NAME = 15  # characters of a process's name that the kernel keeps
 PATIENCE_S = 5.0
 # In the spool of a trial: the leader of its session.
 FILE = "process"
@@ -24,6 +26,7 @@ FILE = "process"
 class Stat:
     """What is needed of /proc/PID/stat."""
 
+    name: str  # at most NAME characters of it
     state: str
     parent: int
     session: int
@@ -33,9 +36,10 @@ class Stat:
 
 def parse(text: str) -> Stat:
     """The program's name, the second field, may hold spaces and brackets."""
-    fields = text.rpartition(")")[2].split()
+    start, _, rest = text.rpartition(")")
+    name, fields = start.partition("(")[2], rest.split()
     own, children = (sum(map(int, fields[a : a + 2])) / TICK for a in (11, 13))
-    return Stat(fields[0], int(fields[1]), int(fields[3]), own, own + children)
+    return Stat(name, fields[0], int(fields[1]), int(fields[3]), own, own + children)
 
 
 def sizes(text: str) -> tuple[int | None, int | None]:
@@ -101,6 +105,34 @@ def cpu_seconds(pids: list[int]) -> float:
         with contextlib.suppress(OSError):
             total += parse(Path(f"/proc/{pid}/stat").read_text()).own
     return total
+
+
+class Daemons:
+    """What the processes of some names have used, those that have ended since among them.
+
+    Without their children: a container is a child of its shim, which waits for it.
+    """
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = frozenset(name[:NAME] for name in names)
+        self._used: dict[int, float] = {}
+
+    def look(self) -> None:
+        """Find those that have been started since."""
+        for path in Path("/proc").glob("[0-9]*") if self._names else ():
+            self._read(int(path.name))
+
+    def cpu(self) -> float:
+        """CPU seconds of all that were found so far."""
+        for pid in list(self._used):
+            self._read(pid)
+        return sum(self._used.values())
+
+    def _read(self, pid: int) -> None:
+        with contextlib.suppress(OSError):
+            stat = parse(Path(f"/proc/{pid}/stat").read_text())
+            if stat.name in self._names:
+                self._used[pid] = max(stat.own, self._used.get(pid, 0.0))
 
 
 def largest_child() -> int:

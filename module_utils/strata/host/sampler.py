@@ -27,6 +27,7 @@ class Sample:
     host: Totals
     strata: float  # CPU seconds of Strata's own processes
     programs: dict[str, Counters]  # those that had been launched, by name
+    platform: float = 0.0  # CPU seconds of the processes that runtimes and networks run for it
     gauges: dict[str, float | None] = field(default_factory=dict)
 
 
@@ -42,6 +43,7 @@ class Spent:
     trial: float | None
     beside: float | None
     strata: float
+    platform: float
     others: float | None
 
 
@@ -55,12 +57,13 @@ def spent(before: Sample, after: Sample, own: Collection[str]) -> Spent:
     mine = _grown(before, after, [name for name in after.programs if name in own])
     beside = _grown(before, after, [name for name in after.programs if name not in own])
     strata = max(0.0, after.strata - before.strata)
+    platform = max(0.0, after.platform - before.platform)
     others = None
     if mine is not None and beside is not None:
         busy = after.host.cpu_busy - before.host.cpu_busy
         busy -= after.host.interrupts - before.host.interrupts
-        others = max(0.0, busy - mine - beside - strata)
-    return Spent(after.mono - before.mono, mine, beside, strata, others)
+        others = max(0.0, busy - mine - beside - strata - platform)
+    return Spent(after.mono - before.mono, mine, beside, strata, platform, others)
 
 
 def _grown(before: Sample, after: Sample, names: list[str]) -> float | None:
@@ -79,14 +82,15 @@ class Sampler:
 
     `begin` and `end` note the span in which the trial is measured: from when all programs of the
     slot had been launched to when those of the trial had ended. What a runtime's engine does to
-    start them lies before it.
+    start them lies before it. `daemons` are the names of processes that a platform runs for it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, daemons: Collection[str] = ()) -> None:
         self._programs: dict[str, Callable[[], Counters]] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._strata = processes.up_to(lease.local_holder())
+        self._daemons = processes.Daemons(daemons)
         self._asking = 0.0  # CPU seconds of programs that the host's state was asked of
         self._samples: list[Sample] = []
         self._first: Sample | None = None
@@ -101,11 +105,13 @@ class Sampler:
 
     def begin(self) -> None:
         """The measured span begins."""
+        self._daemons.look()
         self._first = self._take()
 
     def end(self) -> None:
         """The measured span ends, unless it has ended already."""
         if self._first and not self._last:
+            self._daemons.look()
             self._last = self._take()
 
     def stop(self) -> None:
@@ -119,6 +125,13 @@ class Sampler:
     def span(self) -> tuple[Sample, Sample] | None:
         """The samples at both ends of the measured span; None when nothing was measured."""
         return (self._first, self._last) if self._first and self._last else None
+
+    def measured(self) -> list[Sample]:
+        """All samples of the measured span, those at its ends among them; empty without one."""
+        if not self.span:
+            return []
+        first, last = self.span
+        return [first, *(s for s in self._samples if first.mono < s.mono < last.mono), last]
 
     def rows(self, own: Collection[str], begin: float, end: float) -> list[dict[str, Any]]:
         """The rows of usage.parquet of the trial of the programs `own`, which ran in that time."""
@@ -135,7 +148,8 @@ class Sampler:
     def _take(self, gauges: dict[str, float | None] | None = None) -> Sample:
         used = {name: usage() for name, usage in self._programs.items()}
         strata = processes.cpu_seconds(self._strata) + self._asking
-        return Sample(time.monotonic(), counters.totals(), strata, used, gauges or {})
+        platform = self._daemons.cpu()
+        return Sample(time.monotonic(), counters.totals(), strata, used, platform, gauges or {})
 
 
 def _row(before: Sample, now: Sample, own: Collection[str]) -> dict[str, Any]:
@@ -145,6 +159,7 @@ def _row(before: Sample, now: Sample, own: Collection[str]) -> dict[str, Any]:
         "workload_cpu": found.trial,
         "beside_cpu": found.beside,
         "strata_cpu": found.strata,
+        "platform_cpu": found.platform,
         "others_cpu": found.others,
     }
     return {

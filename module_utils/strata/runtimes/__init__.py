@@ -39,6 +39,7 @@ class Package(Protocol):
     """What the module or package of a runtime gives; nothing of it needs the runtime installed."""
 
     FIELDS: dict[str, Field]  # its keys of a fingerprint
+    DAEMONS: tuple[str, ...]  # names of the processes that it runs on a host beside programs
 
     def make(self, spec: Spec) -> Runtime:
         """The runtime for one program."""
@@ -120,3 +121,8 @@ def fields() -> dict[str, Field]:
     """What those keys mean."""
     parts = (package.FIELDS for package in known().values())
     return {key: field for part in parts for key, field in part.items()}
+
+
+def daemons() -> set[str]:
+    """The names of the processes that any runtime runs on a host beside programs."""
+    return {name for package in known().values() for name in package.DAEMONS}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from .. import storage
 from ..cell import Resources
 from ..host.counters import Counters
 from ..members import Port
@@ -64,7 +65,8 @@ class Spec:
     place: str = ""  # its address on the network, where a setting gives it one
     member_of: str = ""  # its trial
     trial: str = ""  # whose peers share a network of their own, where one is made for them
-    scratch: bool = False  # spool holds scratch/, which the program may write to
+    scratch: bool = False  # the program may write to SCRATCH
+    storage: str = storage.DISK  # where that is; on the host's disk it is spool's scratch/
     environment: dict[str, str] = field(default_factory=dict)
 
 

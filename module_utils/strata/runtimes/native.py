@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .. import storage
 from ..fields import Field
 from ..host import cgroup, gpu, processes
 from ..host.counters import Counters
@@ -41,7 +42,7 @@ MILLISECONDS = 1000
 # Joins the control group, mounts, says that it is ready, waits for the word, becomes the program.
 SETUP = """
 set -e
-root=$1 spool=$2 data=$3 scratch=$4 libraries=$5 files=$6; shift 6
+root=$1 spool=$2 data=$3 scratch=$4 storage=$5 libraries=$6 files=$7; shift 7
 for file in $GROUPS_TO_JOIN; do echo $$ > "$file"; done
 mount --bind "$root" "$root"
 mount -o remount,bind,ro,nosuid "$root"
@@ -60,8 +61,12 @@ if [ -n "$data" ]; then
 fi
 if [ -n "$scratch" ]; then
   mkdir "$root$scratch"
-  mount --bind "$spool/scratch" "$root$scratch"
-  mount -o remount,bind,nosuid "$root$scratch"
+  if [ "$storage" = tmpfs ]; then
+    mount -t tmpfs -o "mode=700,uid=${IDS%:*},nosuid,nodev" tmpfs "$root$scratch"
+  else
+    mount --bind "$spool/scratch" "$root$scratch"
+    mount -o remount,bind,nosuid "$root$scratch"
+  fi
 fi
 [ -z "$libraries" ] || mkdir "$root/run/gpu"
 for file in $libraries; do
@@ -99,7 +104,7 @@ class Native:
         except OSError as error:
             raise StartError(f"the control group of the trial: {error}") from error
         libraries = " ".join(gpu.installed_driver_libraries()) if given.gpus else ""
-        folders = [spec.spool, spec.data or "", SCRATCH if spec.scratch else ""]
+        folders = [spec.spool, spec.data or "", SCRATCH if spec.scratch else "", spec.storage]
         arguments = [spec.image["rootfs"], *folders, libraries, open_files()]
         variables = [f"{name}={value}" for name, value in self._environment().items()]
         unshare = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", SETUP, "sh"]
@@ -111,6 +116,8 @@ class Native:
         self._await_ready()
 
     def _refuse_what_needs_root(self) -> None:
+        if self._spec.storage != storage.DISK:
+            raise StartError(f"storage: {self._spec.storage} needs root: it has to be mounted")
         for name in ("memory", "numa", "quota"):
             if getattr(self._spec.resources, name) is not None:
                 raise StartError(f"{name!r} needs root: no control group can be made without")
@@ -213,6 +220,7 @@ class Native:
 
 
 FIELDS: dict[str, Field] = {}
+DAEMONS: tuple[str, ...] = ()
 
 
 def make(spec: Spec) -> Runtime:

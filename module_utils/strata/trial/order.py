@@ -22,6 +22,7 @@ class Order:
     addresses: dict[str, str] = field(default_factory=dict)
     key: str = field(default="", repr=False)
     places: dict[str, dict[str, str]] = field(default_factory=dict)
+    judged: bool = True  # whether what else the host does decides anything
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Order:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .. import members, units
+from .. import members, storage, units
 from ..cell import Cell, Resources
 from ..host.counters import Counters
 from ..members import Member
@@ -55,6 +55,11 @@ class Program:
     def _image(self) -> dict[str, str]:
         """That of its workload's family. Raises LookupError where this host was not given it."""
         return self._order.images[self.trial["family"]]
+
+    @property
+    def _storage(self) -> str:
+        """Where its scratch space is."""
+        return str(self.cell.options.get(storage.OPTION, storage.DISK))
 
     @property
     def measured(self) -> bool:
@@ -161,7 +166,8 @@ class Program:
         record.complete(document, result, rows, used)
         if self._runtime and member is self.here[0]:
             document["phases"] |= self._runtime.phases()
-        if self.trial.get("scratch") and member is self.here[0]:
+        on_disk = self.trial.get("scratch") and self._storage == storage.DISK
+        if on_disk and member is self.here[0]:
             document["metrics"]["scratch"] = record.space(self.spool / "scratch")
         if reason is None:
             document["status"] = "ok"
@@ -212,6 +218,7 @@ class Program:
             member_of=self.trial["trial"],
             trial=self.trial["trial"] if members.own_network(cell) else "",
             scratch=self.trial.get("scratch", False),
+            storage=self._storage,
             environment=base.ENVIRONMENT,
         )
 

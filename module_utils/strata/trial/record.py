@@ -7,13 +7,14 @@ import json
 import math
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..cell import Platform
 from ..host.counters import Counters
 from ..host.sampler import Sample, spent
+from . import disturbance
 
 SCHEMA = 4
 # What is said of an image and of a dataset, here and in run.json.
@@ -49,8 +50,21 @@ METRICS: tuple[dict[str, Any], ...] = (
         **{"combine": "total"},
     },
     {
+        **{"name": "cpu_platform", "label": "CPU time of the platform", "unit": "s"},
+        **{"better": "lower", "combine": "total"},
+    },
+    {
         **{"name": "cpu_others", "label": "CPU time of others", "unit": "s", "better": ""},
         **{"combine": "total"},
+    },
+    # How fast the host was right before and after, outside of the platform: a covariate.
+    {
+        **{"name": "reference_before", "label": "Reference burst before", "unit": "bytes/s"},
+        **{"better": "", "combine": "mean"},
+    },
+    {
+        **{"name": "reference_after", "label": "Reference burst after", "unit": "bytes/s"},
+        **{"better": "", "combine": "mean"},
     },
     {
         **{"name": "memory_peak", "label": "Peak memory", "unit": "bytes", "better": "lower"},
@@ -62,15 +76,6 @@ SCRATCH: dict[str, Any] = {
     **{"name": "scratch", "label": "Scratch space at the end", "unit": "bytes"},
     **{"combine": "total"},
 }
-# A share of the CPU time of the trial that a hypervisor may take before the trial is doubted.
-STEAL_SHARE = 0.02
-# A share of the CPU time of the host that processes may use that are neither the trial's, nor run
-# beside it, nor Strata's: a trial that wants all CPUs loses as much. It is also the drift above
-# which a trial counts as not steady.
-OTHERS_SHARE = 0.05
-# CPU seconds of others that are no doubt even in the shortest trial: a runtime's engine takes some
-# hundredths to see to the end of its programs, and the kernel counts in hundredths on each CPU.
-OTHERS_LEAST_S = 0.2
 BLOCK = 512  # bytes, of which `st_blocks` counts, whatever the file system's own are
 OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload
 # What every step has beside its phase, each a number.
@@ -97,6 +102,7 @@ def base(order: dict[str, Any], image: dict[str, str], dataset: dict[str, Any]) 
         "phases": {},
         "flags": [],
         "drift": [],
+        "disturbance": {},
         "workload": {},
         "attempt": 1,
         "beside": None,
@@ -118,20 +124,46 @@ def complete(
     document["workload"] = result
 
 
-def tell_host(document: dict[str, Any], first: Sample, last: Sample, own: Collection[str]) -> None:
-    """Fill in who used this host's CPUs between two samples, and the doubts that these raise.
+def tell_host(
+    document: dict[str, Any],
+    measured: Sequence[Sample],
+    own: Collection[str],
+    *,
+    link: float | None = None,
+    shared: bool = False,
+) -> None:
+    """Fill in who used this host's CPUs while the trial was measured, what disturbed it, and the
+    doubts that this raises.
 
-    `own` are the names of the trial's programs.
+    `own` are the names of the trial's programs, `link` is what the cards can carry (bytes/s) where
+    none of it is the trial's. `shared` says that the trial has other hosts on this machine, which
+    counts what they use: who are others cannot be told there.
     """
+    first, last = measured[0], measured[-1]
     found = spent(first, last, own)
     by_whom = {
         "cpu_beside": found.beside,
         "cpu_strata": found.strata,
+        "cpu_platform": found.platform,
         "cpu_others": found.others,
     }
     known = {name: {"value": s, "unit": "s"} for name, s in by_whom.items() if s is not None}
     document["metrics"] |= known
-    document["flags"] += flags(first, last, found.others, os.cpu_count() or 1)
+    shares = disturbance.shares(measured, found, os.cpu_count() or 1, link)
+    if shared:
+        shares.pop("others", None)
+    document["disturbance"] = shares
+    document["flags"] += disturbance.flags(shares)
+    slowed = last.host.throttled - first.host.throttled
+    if slowed > 0:
+        detail = f"the CPUs' counts of thermal throttling rose by {slowed}"
+        document["flags"].append({"name": "throttled", "detail": detail})
+
+
+def tell_reference(document: dict[str, Any], before: float, after: float) -> None:
+    """Fill in how fast the host was right before and right after the slot (bytes/s)."""
+    for name, value in (("reference_before", before), ("reference_after", after)):
+        document["metrics"][name] = {"value": value, "unit": "bytes/s"}
 
 
 def read_result(out: Path) -> dict[str, Any]:
@@ -239,13 +271,16 @@ def probe_seconds(marks: dict[str, float]) -> float:
 def phases(
     marks: dict[str, float], steps: list[dict[str, Any]], launched: float, finished: float
 ) -> dict[str, float]:
-    """Seconds of each phase; they add up to finished - launched. Empty without steps."""
+    """Seconds of each phase; they add up to finished - launched. Empty without steps.
+
+    Where all steps are measured, there is no first one of its own.
+    """
     if "first_step_begin" not in marks or not steps:
         return {}
     measured = [step for step in steps if step["phase"] == "measured"]
     found = {
         "startup": marks["first_step_begin"] - launched,
-        "first_step": steps[0]["duration_s"],
+        **({"first_step": steps[0]["duration_s"]} if steps[0]["phase"] == "warmup" else {}),
         "warmup": sum(step["duration_s"] for step in steps[1:] if step["phase"] == "warmup"),
         "input": sum(step["input_s"] for step in measured),
         "compute": sum(step["compute_s"] for step in measured),
@@ -280,21 +315,3 @@ def space(folder: Path) -> dict[str, Any]:
             with contextlib.suppress(OSError):
                 size += os.lstat(Path(where, name)).st_blocks * BLOCK
     return {"value": size, "unit": SCRATCH["unit"]}
-
-
-def flags(before: Sample, after: Sample, others: float | None, cores: int) -> list[dict[str, str]]:
-    """Doubts that the host's counters raise; `others` are CPU seconds, None where unknown."""
-    found, first, last = [], before.host, after.host
-    available = max(cores * (after.mono - before.mono), 1e-9)
-    stolen = (last.steal - first.steal) / available
-    if stolen > STEAL_SHARE:
-        found.append(("steal", f"{stolen:.1%} of the CPU time went to other guests"))
-    if others is not None and others > max(OTHERS_SHARE * available, OTHERS_LEAST_S):
-        share = f"{others / available:.1%} of the CPU time ({others:.1f} s)"
-        found.append(("disturbed", f"{share} went to processes that are no part of the slot"))
-    if last.swap > first.swap:
-        found.append(("swap", f"{last.swap - first.swap:.0f} bytes swapped in or out"))
-    if last.throttled > first.throttled:
-        times = last.throttled - first.throttled
-        found.append(("throttled", f"the CPUs' counts of thermal throttling rose by {times}"))
-    return [{"name": name, "detail": detail} for name, detail in found]

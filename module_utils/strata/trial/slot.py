@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .. import members, runtimes
-from ..host import exclusive, fingerprint, lease, owned, processes
+from .. import members, networks, runtimes
+from ..host import counters, exclusive, facts, fingerprint, lease, owned, processes
 from ..host.sampler import Sampler
 from ..runtimes.base import Runtime, Spec, StartError
-from . import account, record, termination
+from . import account, record, reference, termination
 from .order import Order
 from .program import TICK, Program
 
@@ -51,13 +51,15 @@ def run(
             flags.append({"name": "leftovers", "detail": ", ".join(stale)})
         others = order.addresses.values()
         drift = fingerprint.drift(order.reference, others) if order.reference else []
-        flags += exclusive.settle()
+        flags += exclusive.settle(exclusive.IDLE_PATIENCE if order.judged else 0.0)
         programs = _programs(order)
         runner = SlotRunner(programs, order.time_limit_s, lambda: signals.to_end() or gone())
         try:
+            bursts = [reference.burst()] if order.judged else []
             runner.play(make)
+            bursts += [reference.burst()] if order.judged else []
             outcomes = [outcome for program in programs for outcome in program.outcomes()]
-            _tell_usage(programs, outcomes, runner.sampler)
+            _tell_usage(order, programs, outcomes, runner.sampler, bursts)
         finally:
             left = [why for why in [program.remove() for program in programs] if why]
         flags += [{"name": "leftovers", "detail": why} for why in left]
@@ -82,8 +84,17 @@ def _programs(order: Order) -> list[Program]:
     return sorted(found, key=lambda program: program.measured)
 
 
-def _tell_usage(programs: list[Program], outcomes: list[dict[str, Any]], sampler: Sampler) -> None:
+def _tell_usage(
+    order: Order,
+    programs: list[Program],
+    outcomes: list[dict[str, Any]],
+    sampler: Sampler,
+    bursts: list[float],
+) -> None:
     """Give what was sampled for a trial to the first of its outcomes on this host."""
+    alone, measured = len(order.slot["hosts"]) == 1, sampler.measured()
+    link = counters.link_speed() if alone else None
+    shared = not alone and facts.virtualisation() == "container"
     for name in dict.fromkeys(program.trial["trial"] for program in programs):
         here = [outcome for outcome in outcomes if outcome["record"]["trial"] == name]
         own = {program.name for program in programs if program.trial["trial"] == name}
@@ -91,8 +102,10 @@ def _tell_usage(programs: list[Program], outcomes: list[dict[str, Any]], sampler
         begin = min(filter(None, (clock["launched"] for clock in clocks)), default=0.0)
         end = max(clock["finished"] for clock in clocks)
         here[0]["usage"] = sampler.rows(own, begin, end)
-        if sampler.span:
-            record.tell_host(here[0]["record"], *sampler.span, own)
+        if measured:
+            record.tell_host(here[0]["record"], measured, own, link=link, shared=shared)
+            if bursts:
+                record.tell_reference(here[0]["record"], *bursts)
 
 
 class SlotRunner:
@@ -105,7 +118,7 @@ class SlotRunner:
         self._measured = [program for program in programs if program.measured]
         self._background = [program for program in programs if not program.measured]
         self._deadline = 0.0
-        self.sampler = Sampler()
+        self.sampler = Sampler(runtimes.daemons() | networks.daemons())
 
     def play(self, make: Callable[[str, Spec], Runtime]) -> None:
         """Never raises what a trial may do; every program knows its reason afterwards."""

@@ -22,7 +22,7 @@ METRICS = (
 )
 TOPOLOGY = CLIENT_AND_SERVER
 PORTS = (Port("control", "tcp", ("server",)), Port("data", "udp", ("server",)))
-FAMILY = "tools"
+FAMILY = "python"
 WRITABLE = True
 MEMORY = 2**26
 SIZE = 64  # bytes of a datagram

@@ -127,13 +127,15 @@ def test_options_are_checked_by_their_workload(options: dict[str, Any], words: l
 
 
 def test_a_slice_replaces_what_it_states(tmp_path: Path) -> None:
-    slices = {"small": {"factors": {"model": ["tiny", "alexnet"]}, "options": {"steps": 2}}}
-    slices["small"]["repeats"] = 1
+    slices: dict[str, dict[str, Any]] = {
+        "small": {"factors": {"model": ["tiny", "alexnet"]}, "options": {"steps": 2}}
+    }
+    slices["small"] |= {"repeats": 1, "disturbed": False}
     small = load(tmp_path, "small", slices=slices)
     assert small.factors == {"runtime": ["native", "docker"], "model": ["tiny", "alexnet"]}
     assert small.options["steps"] == 2
     assert small.options["batch_size"] == 8
-    assert (small.repeats, small.demonstration) == (1, True)
+    assert (small.repeats, small.demonstration, small.disturbed) == (1, True, False)
     assert "the slice 'small' of it, with model tiny / alexnet, steps 2" in small.description
     with pytest.raises(Refused, match="did you mean 'small'"):
         load(tmp_path, "smal", slices=slices)

@@ -61,3 +61,11 @@ def test_an_oci_image_stands_for_one_family_and_has_a_reference() -> None:
         families.check(["tools", "tensorflow"], given)
     with pytest.raises(Refused, match="needs its reference"):
         families.source(families.load("tools"), image(kind="oci", reference=" "))
+
+
+def test_what_needs_python_alone_can_be_had_without_root() -> None:
+    given = image(kind="venv")
+    for name in ("spin", "request_response"):
+        assert families.source(families.load(families.of(name)), given).packages == []
+    with pytest.raises(Refused, match="holds packages of Python, and none of the distribution"):
+        families.source(families.load(families.of("iperf3")), given)

@@ -349,6 +349,47 @@ def test_a_background_job_is_part_of_the_slot_and_of_the_cell() -> None:
     assert not cells & {s.trials[0].cell for s in other.slots if len(s.trials) == 2}
 
 
+FILES: dict[str, Any] = {
+    "workload": "dd",
+    "options": {},
+    "factors": {"runtime": ["native", "docker"], "storage": ["disk", "volume", "layer", "tmpfs"]},
+    "baseline": {"runtime": "native", "storage": "disk"},
+}
+
+
+def test_a_runtime_has_its_own_places_for_files() -> None:
+    made = make(**FILES)
+    arms = {
+        (slot.trials[0].levels["runtime"], slot.trials[0].levels["storage"]) for slot in made.slots
+    }
+    assert arms == {
+        *(("native", place) for place in ("disk", "tmpfs")),
+        *(("docker", place) for place in ("disk", "volume", "layer", "tmpfs")),
+    }
+    assert len(made.slots) == 6 * BASE["repeats"]
+    assert {slot.trials[0].scratch for slot in made.slots} == {True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"factors": {"storage": ["volumes"]}}, "did you mean volume"),
+        ({"factors": {"runtime": ["native"]}, "options": {"storage": "layer"}}, "storage that"),
+        (
+            {
+                **{"workload": "spin", "options": {"beside": "writer"}, "baseline": {}},
+                "factors": {"runtime": ["native"]},
+                "backgrounds": {"writer": {"workload": "dd", "options": {"storage": "layer"}}},
+            },
+            "a background job has the storage of its runtime, native",
+        ),
+    ],
+)
+def test_a_place_that_is_not_there_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        make(**{**FILES, "baseline": {}, **changes})
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -31,7 +31,7 @@ def held_by(holder: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def test_too_little_disk_is_refused() -> None:
-    large, small = (families.load(name) for name in ("tensorflow", "tools"))
+    large, small = (families.load(name) for name in ("tensorflow", "python"))
     preflight.check_disk("here", facts(), [large, small])
     with pytest.raises(Refused, match="too little disk space") as refused:
         preflight.check_disk("here", facts(disk_free=3 * 2**30), [large])

@@ -63,8 +63,13 @@ def test_the_blocks_of_pending_slots_are_visited_in_plan_order(run: results.Run)
     store(run, 1)
     first, second = visits.of(run, run.pending())
     setting = {"setting": "costly", "role": "makes_it", "hosts": ["one", "here"]}
-    assert first == {"block": "b1", **setting, "slots": SLOTS[1:2]}
-    assert second == {"block": "b2", **setting, "slots": SLOTS[2:]}
+    assert first == {"block": "b1", **setting, "slots": SLOTS[1:2], "pairs": [SLOTS[1:2]]}
+    assert second == {
+        "block": "b2",
+        **setting,
+        "slots": SLOTS[2:],
+        "pairs": [[s] for s in SLOTS[2:]],
+    }
     for number in (3, 4):
         store(run, number)
     assert visits.of(run, run.pending()) == [first], "there is nothing to switch to for b2"

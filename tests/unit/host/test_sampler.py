@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,32 @@ def totals(busy: float, interrupts: float = 0.0, iowait: float = 0.0, steal: flo
 def test_what_nobody_is_known_to_have_used_is_others() -> None:
     before = sample(0, totals(100), strata=7, m0=1.0, m1=1.0, b=20.0)
     after = sample(10, totals(119), strata=8, m0=5.0, m1=4.0, b=26.0)
-    assert spent(before, after, {"m0", "m1"}) == sampler.Spent(10, 7.0, 6.0, 1.0, 5.0)
-    assert spent(before, after, {"b"}) == sampler.Spent(10, 6.0, 7.0, 1.0, 5.0)
+    assert spent(before, after, {"m0", "m1"}) == sampler.Spent(10, 7.0, 6.0, 1.0, 0.0, 5.0)
+    assert spent(before, after, {"b"}) == sampler.Spent(10, 6.0, 7.0, 1.0, 0.0, 5.0)
+
+
+def test_what_the_platform_runs_is_its_own_cost_and_not_others() -> None:
+    before, after = sample(0, totals(100), m=1.0), sample(10, totals(119), m=5.0)
+    found = spent(replace(before, platform=3.0), replace(after, platform=7.5), {"m"})
+    assert (found.platform, found.others) == (4.5, 10.5)
+
+
+def test_a_process_of_the_platform_is_known_by_its_name_also_after_its_end() -> None:
+    burn = "import sys; sum(range(10_000_000)); print('done', flush=True); sys.stdin.read()"
+    name = "strata-test-daemon"  # the kernel keeps 15 characters of it
+    watching = processes.Daemons([name])
+    watching.look()
+    assert watching.cpu() == 0.0
+    named = f"open('/proc/self/comm', 'w').write({name!r}); {burn}"
+    call = [sys.executable, "-c", named]
+    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.readline() == b"done\n"
+        watching.look()
+        used = watching.cpu()
+        assert used > 0.05
+        process.stdin.close()
+    assert watching.cpu() >= used, "what it used stays"
 
 
 def test_stolen_time_waiting_and_interrupts_are_nobodys() -> None:

@@ -19,7 +19,7 @@ from strata.host import exclusive, lease, sampler
 from strata.host.counters import Counters
 from strata.members import Port
 from strata.runtimes.base import Ended, Spec, StartError
-from strata.trial import account, program
+from strata.trial import account, program, reference
 from strata.trial import slot as trial
 from test_trial import LEVELS, result, step
 
@@ -79,8 +79,9 @@ class Actor:
 @pytest.fixture(autouse=True)
 def quiet_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(lease, "folder", lambda: tmp_path / "lock")
-    monkeypatch.setattr(exclusive, "settle", list)
+    monkeypatch.setattr(exclusive, "settle", lambda _: [])
     monkeypatch.setattr(runtimes, "leftovers", list)
+    monkeypatch.setattr(reference, "SECONDS", 0.001)
     monkeypatch.setattr(trial, "PEER_SECONDS", 0.2)
     monkeypatch.setattr(trial, "BACKGROUND_SECONDS", 0.2)
 

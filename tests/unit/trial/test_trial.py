@@ -17,9 +17,9 @@ from strata.errors import Refused
 from strata.host import exclusive, lease
 from strata.host.counters import Counters, Totals
 from strata.host.owned import MARKER, Folder
-from strata.host.sampler import Sample
+from strata.host.sampler import Sample, Spent
 from strata.runtimes.base import Ended, RuntimeLostError, Spec, StartError
-from strata.trial import record
+from strata.trial import disturbance, record, reference
 from strata.trial import slot as trial
 
 from tests.conftest import lone
@@ -97,8 +97,9 @@ def result() -> str:
 def quiet_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Folder(tmp_path, "state").claim()
     monkeypatch.setattr(lease, "folder", lambda: tmp_path / "lock")
-    monkeypatch.setattr(exclusive, "settle", list)
+    monkeypatch.setattr(exclusive, "settle", lambda _: [])
     monkeypatch.setattr(runtimes, "leftovers", list)
+    monkeypatch.setattr(reference, "SECONDS", 0.001)
 
 
 @pytest.fixture
@@ -303,6 +304,13 @@ def test_phases_add_up() -> None:
     assert sum(found.values()) == 12.0
 
 
+def test_a_trial_whose_steps_are_all_measured_has_no_first_one() -> None:
+    rows = [json.loads(step(n, "measured")) for n in (1, 2)]
+    found = record.phases({"first_step_begin": 12.0}, rows, launched=10.0, finished=15.0)
+    assert "first_step" not in found
+    assert sum(found.values()) == 5.0 and found["teardown"] == 1.0
+
+
 NOTHING = Sample(0.0, Totals(*([0.0] * 9)), 0.0, {})
 
 
@@ -313,16 +321,46 @@ def later(seconds: float, cpu: dict[str, float] | None = None, **host: float) ->
 
 
 def test_doubts_are_flagged() -> None:
-    after = later(10, steal=1.0, swap=4096)
-    found = record.flags(NOTHING, after, 1.5, cores=2)
-    assert [flag["name"] for flag in found] == ["steal", "disturbed", "swap"]
-    assert (
-        found[1]["detail"]
-        == "7.5% of the CPU time (1.5 s) went to processes that are no part of the slot"
-    )
-    hot = record.flags(NOTHING, later(10, throttled=2), 0.0, cores=2)
-    assert [flag["name"] for flag in hot] == ["throttled"]
-    assert record.flags(NOTHING, later(10), None, 2) == []
+    found = disturbance.flags(shares(later(10, steal=1.0, swap=4096), 1.5))
+    assert [(flag["name"], flag["share"]) for flag in found] == [
+        *(("disturbed", 0.075), ("steal", 0.05), ("swap", 1.0)),
+    ]
+    assert found[0]["detail"] == "7.5% " + disturbance.SAID["others"]
+    document: dict[str, Any] = {"metrics": {}, "flags": []}
+    record.tell_host(document, [NOTHING, later(10, throttled=2)], set())
+    assert [flag["name"] for flag in document["flags"]] == ["throttled"]
+    quiet = shares(later(10), None)
+    assert disturbance.flags(quiet) == [] and "others" not in quiet
+
+
+def shares(after: Sample, others: float | None, link: float | None = None) -> dict[str, float]:
+    """Of a window of a host with two CPUs."""
+    spent = Spent(after.mono, None, None, 0.0, 0.0, others)
+    return disturbance.shares([NOTHING, after], spent, 2, link)
+
+
+def test_each_cause_has_its_share_of_the_window() -> None:
+    told = shares(later(10, waited_cpu=9.0, waited_io=5.0, net_sent=3e6, net_received=1e6), 0, 1e6)
+    assert "pressure_memory" not in told, "the host did not say"
+    assert (told["traffic"], told["others"]) == (0.4, 0.0)
+    assert [flag["name"] for flag in disturbance.flags(told)] == ["traffic"]
+    seen = [replace(NOTHING, mono=float(n), gauges={"frequency": f}) for n, f in FREQUENCIES]
+    slow = disturbance.shares(seen, Spent(4, 0, 0, 0, 0, 0), 2)["frequency"]
+    assert slow == 0.4
+    assert disturbance.worst([{"others": 0.1}, {"others": 0.3, "steal": 0.0}, {}]) == {
+        **{"others": 0.3, "steal": 0.0},
+    }
+
+
+FREQUENCIES = enumerate([3e9, 3e9, 3e9, 2.5e9, 2.6e9])
+
+
+def test_hosts_of_one_machine_cannot_tell_each_other_from_others() -> None:
+    document: dict[str, Any] = {"metrics": {}, "flags": []}
+    busy = [NOTHING, later(10, {"m": 10.0}, cpu_busy=20.0)]
+    record.tell_host(document, busy, {"m"}, shared=True)
+    assert "others" not in document["disturbance"] and document["flags"] == []
+    assert document["metrics"]["cpu_others"]["value"] == 10.0
 
 
 @pytest.mark.parametrize(
@@ -332,23 +370,28 @@ def test_doubts_are_flagged() -> None:
 def test_others_are_a_doubt_above_a_share_that_is_more_than_noise(
     seconds: float, others: float, flagged: bool
 ) -> None:
-    found = record.flags(NOTHING, later(seconds), others, cores=2)
+    found = disturbance.flags(shares(later(seconds), others))
     assert [flag["name"] for flag in found] == ["disturbed"] * flagged
 
 
 def test_a_record_says_who_used_the_cpus() -> None:
     document: dict[str, Any] = {"metrics": {"cpu": {"value": 4.1, "unit": "s"}}, "flags": []}
     after = later(10, {"m": 4.0, "b": 3.0}, cpu_busy=9.0)
-    record.tell_host(document, NOTHING, after, {"m"})
+    record.tell_host(document, [NOTHING, after], {"m"})
+    record.tell_reference(document, 2e9, 1e9)
     told = {name: metric["value"] for name, metric in document["metrics"].items()}
-    assert told == {"cpu": 4.1, "cpu_beside": 3.0, "cpu_strata": 0.0, "cpu_others": 2.0}
+    assert told == {
+        **{"cpu": 4.1, "cpu_beside": 3.0, "cpu_strata": 0.0, "cpu_platform": 0.0},
+        **{"cpu_others": 2.0, "reference_before": 2e9, "reference_after": 1e9},
+    }
     assert set(told) <= {metric["name"] for metric in record.METRICS}
 
 
 def test_a_quiet_host_gives_no_flag() -> None:
     document: dict[str, Any] = {"metrics": {}, "flags": []}
     # Both CPUs were busy all the time, with the trial and its background job.
-    record.tell_host(document, NOTHING, later(10, {"m": 10.0, "b": 9.8}, cpu_busy=20.0), {"m"})
+    busy = later(10, {"m": 10.0, "b": 9.8}, cpu_busy=20.0)
+    record.tell_host(document, [NOTHING, busy], {"m"})
     assert document["flags"] == []
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ..base import Runtime, Spec, Unavailable
-from .engine import FIELDS, facts, fingerprint
+from .engine import DAEMONS, FIELDS, facts, fingerprint
 from .images import DockerImage
 
 __all__ = [
+    "DAEMONS",
     "FIELDS",
     "facts",
     "fingerprint",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
+import tarfile
 import threading
 import time
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
+from docker.types import Mount
 
 from ... import networks
 from ...host import cgroup, processes
@@ -75,6 +78,7 @@ class Docker:
         try:
             self._container = self._client.containers.create(**self._arguments())
             self._take_place()
+            self._give_scratch()
             self._container.start()
         except GONE as error:
             raise StartError(f"Docker: {error}") from error
@@ -85,7 +89,7 @@ class Docker:
         """What the container is given: no capability, no file to write to but its own."""
         spec, given = self._spec, self._spec.resources
         mounts = {f"{spec.spool}/in": "/in", f"{spec.spool}/out": "/out"}
-        if spec.scratch:
+        if self._storage() == "disk":
             mounts[f"{spec.spool}/scratch"] = SCRATCH
         volumes = {source: {"bind": target, "mode": "rw"} for source, target in mounts.items()}
         volumes[f"{spec.spool}/in"]["mode"] = "ro"
@@ -100,8 +104,7 @@ class Docker:
             "user": f"{spec.account}:{spec.account}",
             **self._network(),
             "volumes": volumes,
-            "tmpfs": {"/tmp": TMP_OPTIONS},  # noqa: S108 - a path inside the container
-            "read_only": True,
+            **self._writable(),
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges"],
             "pids_limit": PROCESS_LIMIT,
@@ -121,6 +124,30 @@ class Docker:
             "memswap_limit": given.memory,
             "device_requests": gpus if given.gpus else None,
         }
+
+    def _storage(self) -> str:
+        """Where its scratch space is; '' where it has none."""
+        return self._spec.storage if self._spec.scratch else ""
+
+    def _writable(self) -> dict[str, Any]:
+        """What it may write to beside folders of the host."""
+        storage, account = self._storage(), self._spec.account
+        places = {"/tmp": TMP_OPTIONS}  # noqa: S108 - a path inside the container
+        if storage == "tmpfs":
+            places[SCRATCH] = f"mode=700,uid={account},gid={account},exec"
+        volumes = [Mount(SCRATCH, None, type="volume")] if storage == "volume" else []
+        return {"tmpfs": places, "mounts": volumes, "read_only": storage != "layer"}
+
+    def _give_scratch(self) -> None:
+        """Let its account have the folder that the engine made, or make one in its layer."""
+        account = self._spec.account
+        if self._storage() == "volume":
+            self._container.reload()
+            for mount in self._container.attrs["Mounts"]:
+                if mount["Destination"] == SCRATCH:
+                    os.chown(mount["Source"], account, account)
+        if self._storage() == "layer":
+            self._container.put_archive("/", _a_folder(SCRATCH, account))
 
     def _own_network(self) -> bool:
         """Whether peers on this host talk over a bridge that is made for their trial."""
@@ -251,6 +278,16 @@ class Docker:
             with contextlib.suppress(OSError):
                 for pid in path.read_text().split():
                     os.kill(int(pid), signal.SIGKILL)
+
+
+def _a_folder(path: str, account: int) -> bytes:
+    """A tar with that one folder, which belongs to the account."""
+    member = tarfile.TarInfo(path.lstrip("/"))
+    member.type, member.mode, member.uid, member.gid = tarfile.DIRTYPE, 0o700, account, account
+    with io.BytesIO() as out:
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            tar.addfile(member)
+        return out.getvalue()
 
 
 def _reference(spec: Spec) -> str:

@@ -20,6 +20,9 @@ PING_S = 1.0
 ANSWER_S = 3.0
 
 
+# A container itself is a child of its shim, and in a control group of its own.
+DAEMONS = ("dockerd", "containerd", "containerd-shim", "docker-proxy")
+
 FIELDS = {
     "docker.version": Field("Docker"),
     "docker.storage_driver": Field("Docker's storage driver"),

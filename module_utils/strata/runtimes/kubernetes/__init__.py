@@ -11,9 +11,10 @@ from typing import Any
 
 from ..base import Runtime, Spec, Unavailable
 from .images import ContainerdImage
-from .node import FIELDS, facts, fingerprint
+from .node import DAEMONS, FIELDS, facts, fingerprint
 
 __all__ = [
+    "DAEMONS",
     "FIELDS",
     "facts",
     "fingerprint",

@@ -10,6 +10,11 @@ from typing import Any
 from ...fields import Field
 from ...host.facts import has
 
+# As the kernel names processes, by 15 letters; those of the control plane, too.
+DAEMONS = (
+    *("kubelet", "containerd", "containerd-shim", "kube-proxy", "coredns"),
+    *("etcd", "kube-apiserver", "kube-controller", "kube-scheduler"),
+)
 FIELDS = {
     "kubernetes.kubelet": Field("Kubernetes"),
     "kubernetes.containerd": Field("containerd"),

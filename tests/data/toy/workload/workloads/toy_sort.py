@@ -16,7 +16,7 @@ METRICS = (
     Metric("interfaces", "Network interfaces", "1"),
 )
 TOPOLOGY, PORTS = ONE, ()
-FAMILY = "tools"
+FAMILY = "python"
 WRITABLE = False
 MEMORY = 2**26
 SECONDS_PER_NUMBER = 2e-6  # pessimistic

@@ -25,6 +25,7 @@ from ..base import Ended, Runtime, Spec, StartError, program, tail
 TOOLS = ("unshare", "nsenter", "setpriv")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 FIELDS: dict[str, Field] = {"unshared.util_linux": Field("util-linux")}
+DAEMONS: tuple[str, ...] = ()
 
 # Runs in the namespaces: joins the control group, mounts, and becomes the program.
 SETUP = """
