@@ -68,8 +68,11 @@ class Package(Protocol):
 
 def known() -> dict[str, Package]:
     """Every runtime by its name, which is that of its role and its inventory group, too."""
-    found = {"native": native, "docker": docker, "kubernetes": kubernetes}
-    return {name: cast(Package, package) for name, package in found.items()}
+    return {
+        "native": cast(Package, native),
+        "docker": cast(Package, docker),
+        "kubernetes": cast(Package, kubernetes),
+    }
 
 
 def get(name: str) -> Package:
