@@ -13,7 +13,7 @@ from strata.errors import Refused, nearest
 
 ROLES = Path(__file__).resolve().parents[1] / "roles"
 # Names that begin as a role does are Strata's; but with these words many inventories have some.
-ANYBODYS = ("dataset", "docker", "lease")
+ANYBODYS = ("dataset", "docker", "kubernetes", "lease")
 # What is set for one host, in the inventory, and is no role's argument.
 OF_A_HOST = ("strata_address", "strata_provider")
 

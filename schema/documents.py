@@ -100,6 +100,9 @@ class Reason(Document):
         "controller_lost",
         "runtime_lost",
         "host_lost",
+        "unschedulable",
+        "evicted",
+        "image",
     ]
     message: str
 

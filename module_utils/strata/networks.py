@@ -32,7 +32,7 @@ NETWORKS = {
     network.name: network
     for network in (
         Network("bridge", ("docker",)),
-        Network("host", ("native", "docker")),
+        Network("host", ("native", "docker", "kubernetes")),
         Network("none", ("docker",), peers="none"),
         Network("vxlan", ("native", "docker"), "place", "vxlan", "vxlan", called="strata-vxlan"),
         Network("macvlan", ("docker",), "place", "macvlan", "macvlan", called="strata-macvlan"),
@@ -45,6 +45,13 @@ NETWORKS = {
         *(
             Network(name, ("docker",), "name", name, "docker_overlay", called="strata-overlay")
             for name in ("docker_overlay", "docker_overlay_encrypted")
+        ),
+        *(
+            Network(
+                *(f"flannel_{backend}", ("kubernetes",), "name", f"flannel_{backend}", "flannel"),
+                daemons=("flanneld",),
+            )
+            for backend in ("vxlan", "host_gw", "udp", "wireguard")
         ),
     )
 }

@@ -63,8 +63,8 @@ class Toy:
 
 KNOWN = "module_utils/strata/runtimes/__init__.py"
 NETWORKS = "module_utils/strata/networks.py"
-HOST = 'Network("host", ("native", "docker")),'
-HOST_TOO = 'Network("host", ("native", "docker", "unshared")),'
+HOST = 'Network("host", ("native", "docker", "kubernetes")),'
+HOST_TOO = 'Network("host", ("native", "docker", "kubernetes", "unshared")),'
 ENCLAVE = """Network(
             "enclave",
             ("unshared",),
@@ -89,7 +89,11 @@ TOY = [
         "a runtime",
         "unshared",
         (
-            (KNOWN, "import docker, native", "import docker, native, unshared"),
+            (
+                KNOWN,
+                "import docker, kubernetes, native",
+                "import docker, kubernetes, native, unshared",
+            ),
             (KNOWN, "(Package, docker)", '(Package, docker), "unshared": cast(Package, unshared)'),
             (NETWORKS, HOST, HOST_TOO),
         ),

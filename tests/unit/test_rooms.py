@@ -35,7 +35,10 @@ MAY = {
     "campaign": {"shared", "host", "schema", "analysis", "controller"},
 }
 # Beside the standard library, by the folder of module_utils/strata that needs it.
-CLIENTS = {"runtimes/docker": {"docker", "requests"}}
+CLIENTS = {
+    "runtimes/docker": {"docker", "requests"},
+    "runtimes/kubernetes": {"kubernetes", "urllib3"},
+}
 
 
 def files(room: str) -> list[Path]:

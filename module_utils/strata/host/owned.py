@@ -31,8 +31,8 @@ NOUNS = {"state": "state folder", "cache": "cache"}
 # What Strata makes in a folder, and therefore removes; with it, locks and half-made ones beside it.
 BESIDE = re.compile(r"[.](?P<name>.+?)([.]lock|([.]old)?[.]part)")
 MADE = {
-    "state": ("datasets", "images", "network", "trials"),
-    "cache": ("datasets", "images", "ledgers", "rehearsal", "wheels"),
+    "state": ("datasets", "images", "kubernetes", "network", "trials"),
+    "cache": ("datasets", "images", "kubernetes", "ledgers", "rehearsal", "wheels"),
 }
 FEW = 5  # names that a message lists
 

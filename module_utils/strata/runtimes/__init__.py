@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 
 from ..errors import Refused, nearest
 from ..fields import Field
-from . import docker, native
+from . import docker, kubernetes, native
 from .base import Runtime, Spec
 
 
@@ -68,7 +68,11 @@ class Package(Protocol):
 
 def known() -> dict[str, Package]:
     """Every runtime by its name, which is that of its role and its inventory group, too."""
-    return {"native": cast(Package, native), "docker": cast(Package, docker)}
+    return {
+        "native": cast(Package, native),
+        "docker": cast(Package, docker),
+        "kubernetes": cast(Package, kubernetes),
+    }
 
 
 def get(name: str) -> Package:

@@ -18,6 +18,7 @@ from ..host.counters import Counters
 from ..members import Port
 
 OPEN_FILES = 65536
+SIGNAL_BASE, LAST_SIGNAL = 128, 64
 # Where a program finds its scratch space. The image has no folder of that name: runtimes make it.
 SCRATCH = "/run/scratch"
 
@@ -62,6 +63,7 @@ class Spec:
     resources: Resources = field(default_factory=Resources)
     ports: list[Port] = field(default_factory=list)  # listened on, for peers
     place: str = ""  # its address on the network, where a setting gives it one
+    member_of: str = ""  # its trial
     trial: str = ""  # whose peers share a network of their own, where one is made for them
     scratch: bool = False  # the program may write to SCRATCH
     storage: str = storage.DISK  # where that is; on the host's disk it is spool's scratch/
@@ -112,8 +114,21 @@ class Ended:
     at: float = field(default_factory=time.monotonic, compare=False)  # when the end was seen
 
 
+def exit_code(status: int) -> int:
+    """Engines report death by a signal as 128 and its number; other numbers are the program's."""
+    dead = SIGNAL_BASE < status <= SIGNAL_BASE + LAST_SIGNAL
+    return SIGNAL_BASE - status if dead else status
+
+
 class RuntimeLostError(Exception):
-    """The runtime itself went away while the program ran: a daemon stopped, say."""
+    """The runtime lost the program: a daemon stopped, say, or a cluster did not let it run.
+
+    `cause` is that of the record.
+    """
+
+    def __init__(self, why: str, cause: str = "runtime_lost") -> None:
+        super().__init__(why)
+        self.cause = cause
 
 
 class StartError(Exception):
@@ -134,6 +149,9 @@ class Runtime(Protocol):
 
     def usage(self) -> Counters:
         """What was used so far. Never raises: a program may end at any time."""
+
+    def phases(self) -> dict[str, float]:
+        """Seconds of parts of its start, as the runtime itself saw them, by name."""
 
     def signal(self, number: int) -> None:
         """Send a signal to every process of the program, if it still runs."""
@@ -171,6 +189,9 @@ class Unavailable:
 
     def usage(self) -> Counters:
         return Counters()
+
+    def phases(self) -> dict[str, float]:
+        return {}
 
     def signal(self, number: int) -> None:
         """Nothing runs."""

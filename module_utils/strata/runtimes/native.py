@@ -194,6 +194,9 @@ class Native:
             self._last = processes.used(self._process.pid, self._last)
         return self._last
 
+    def phases(self) -> dict[str, float]:
+        return {}
+
     def signal(self, number: int) -> None:
         if self._process and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):

@@ -91,7 +91,7 @@ class Program:
             try:
                 self.ended = self._runtime.wait(TICK)
             except RuntimeLostError as error:
-                self.fail("runtime_lost", str(error))
+                self.fail(error.cause, str(error))
                 self._over.set()
             if self.ended is not None:
                 self._over.set()
@@ -164,6 +164,8 @@ class Program:
         except ValueError as error:
             reason = reason or ("output", str(error))
         record.complete(document, result, rows, used)
+        if self._runtime and member is self.here[0]:
+            document["phases"] |= self._runtime.phases()
         on_disk = self.trial.get("scratch") and self._storage == storage.DISK
         if on_disk and member is self.here[0]:
             document["metrics"]["scratch"] = record.space(self.spool / "scratch")
@@ -213,6 +215,7 @@ class Program:
             resources=cell.resources,
             ports=members.ports(self.trial, self.here),
             place=members.place(self.trial, self.here[0], order.places),
+            member_of=self.trial["trial"],
             trial=self.trial["trial"] if members.own_network(cell) else "",
             scratch=self.trial.get("scratch", False),
             storage=self._storage,

@@ -61,6 +61,9 @@ class Actor:
     def usage(self) -> Counters:
         return Counters(cpu=1.0)
 
+    def phases(self) -> dict[str, float]:
+        return {}
+
     def signal(self, number: int) -> None:
         self.log.append(f"signal {signal.Signals(number).name} {self.spec.name}")
         if number == signal.SIGTERM and not self.script.get("deaf"):

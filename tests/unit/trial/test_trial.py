@@ -66,6 +66,9 @@ class Fake:
     def usage(self) -> Counters:
         return Counters(cpu=1.5, memory=10, memory_peak=20)
 
+    def phases(self) -> dict[str, float]:
+        return {}
+
     def signal(self, number: int) -> None:
         self._note(f"signal {number}")
 

@@ -31,10 +31,13 @@ FIRST_ADDRESS = 11
 MOST_NODES = 50
 DISKS = "disks"
 LEAST_DISK = 2**30
-# What is on a node's own disk: Docker's overlays cannot stand on the one that a node starts from.
+# What is on a node's own disk: overlays of engines cannot stand on the one that a node starts from,
+# and a cluster's state is synced.
 PARTS = {
     "docker": "/var/lib/docker",
     "containerd": "/var/lib/containerd",
+    "kubelet": "/var/lib/kubelet",
+    "etcd": "/var/lib/etcd",
     "strata": "/var/lib/strata",
 }
 RATES = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}

@@ -26,6 +26,7 @@ from ..base import (
     RuntimeLostError,
     Spec,
     StartError,
+    exit_code,
     open_files,
     program,
     shared_memory,
@@ -38,8 +39,6 @@ LABEL = "strata.trial"
 # Threads of TensorFlow and its peers, far above what any host needs, far below a fork bomb.
 PROCESS_LIMIT = 4096
 GONE = (DockerException, requests.exceptions.RequestException)
-SIGNAL_BASE = 128
-LAST_SIGNAL = 64
 MILLISECONDS = 1000
 NANO = 1e9
 LOG_LIMITS = {"max-size": "16m", "max-file": "2"}
@@ -240,6 +239,9 @@ class Docker:
                 self._folders = cgroup.of_process(pid)
                 self._pid = pid
 
+    def phases(self) -> dict[str, float]:
+        return {}
+
     def signal(self, number: int) -> None:
         if self._container is not None:
             with contextlib.suppress(*GONE):
@@ -290,12 +292,6 @@ def _a_folder(path: str, account: int) -> bytes:
 
 def _reference(spec: Spec) -> str:
     return reference(spec.image["family"], spec.image["digest"])
-
-
-def exit_code(status: int) -> int:
-    """Docker reports death by a signal as 128 and its number; other numbers are the program's."""
-    dead = SIGNAL_BASE < status <= SIGNAL_BASE + LAST_SIGNAL
-    return SIGNAL_BASE - status if dead else status
 
 
 def _remove_labelled(client: Any, label: str) -> list[str]:

@@ -93,6 +93,9 @@ class Unshared:
     def usage(self) -> Counters:
         return cgroup.counters(self._group.paths())
 
+    def phases(self) -> dict[str, float]:
+        return {}
+
     def signal(self, number: int) -> None:
         if self._process and self._process.poll() is None:
             os.killpg(self._process.pid, number)

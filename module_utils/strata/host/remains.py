@@ -1,0 +1,157 @@
+"""What a cluster or a network leaves on a host: looked for by name, and removed.
+
+What is asked for is a mapping with some of these lists:
+
+    links    names of interfaces; one that ends in * is a beginning
+    routes   ranges; every route to an address in one of them
+    chains   beginnings of chains of the packet filter, with every rule that leads to them
+    rules    words; every rule of the packet filter that has one of them
+    paths    files and folders; a name may hold *
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ..errors import Refused
+from . import owned
+
+KINDS = ("links", "routes", "chains", "rules", "paths")
+FILTERS = ("iptables", "ip6tables")
+GROUPS = Path("/sys/fs/cgroup")
+Asked = Mapping[str, Sequence[str]]
+
+
+def found(asked: Asked) -> dict[str, list[str]]:
+    """What is there, by kind; kinds of which there is nothing are left out."""
+    seen = {
+        "links": [name for name in _links() if _matches(name, asked.get("links", ()))],
+        "routes": [each["dst"] for each in _routes(asked.get("routes", ()))],
+        "paths": _paths(asked.get("paths", ())),
+        "chains": [],
+        "rules": [],
+    }
+    for program in FILTERS:
+        for table, lines in saved(_output([f"{program}-save"])).items():
+            chains, rules = of_filter(lines, asked.get("chains", ()), asked.get("rules", ()))
+            seen["chains"] += [f"{program} {table} {name}" for name in chains]
+            seen["rules"] += [f"{program} {table} {rule}" for rule in rules]
+    return {kind: sorted(names) for kind, names in seen.items() if names}
+
+
+def remove(asked: Asked) -> None:
+    """Remove all of it. Raises Refused where something does not go."""
+    for route in _routes(asked.get("routes", ())):
+        # A route goes with its interface, which may just have gone.
+        _output(["ip", "-4", "route", "del", route["dst"], "dev", route["dev"]])
+    for name in _links():
+        if _matches(name, asked.get("links", ())):
+            _output(["ip", "link", "del", name])
+    for program in FILTERS:
+        for table, lines in saved(_output([f"{program}-save"])).items():
+            orders = _orders(*of_filter(lines, asked.get("chains", ()), asked.get("rules", ())))
+            if orders:
+                _restore(program, table, orders)
+    for path in map(Path, _paths(asked.get("paths", ()))):
+        _remove(path)
+
+
+def saved(text: str) -> dict[str, list[str]]:
+    """The lines of each table, as `iptables-save` prints them."""
+    tables: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("*"):
+            lines = tables[line[1:].strip()] = []
+        elif line.startswith((":", "-A ")):
+            lines.append(line)
+    return tables
+
+
+def of_filter(
+    lines: Sequence[str], chains: Sequence[str], words: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Of a table: the chains, and the rules of other chains, that are asked for."""
+    begins = tuple(chains)
+    names = [line[1:].split()[0] for line in lines if line.startswith(":")]
+    ours = [name for name in names if begins and name.startswith(begins)]
+    rules = []
+    for line in lines:
+        match = re.match(r"-A (\S+) ", line)
+        if match and match[1] not in ours:
+            to = re.search(r" -[jg] (\S+)", line)
+            leads = bool(begins and to and to[1].startswith(begins))
+            if leads or any(word in line for word in words):
+                rules.append(line)
+    return ours, rules
+
+
+def _orders(chains: Sequence[str], rules: Sequence[str]) -> list[str]:
+    """Lines for iptables-restore: rules first, then what they led to."""
+    deleted = [f"-D{rule[2:]}" for rule in rules]
+    return [*deleted, *(f"-F {name}" for name in chains), *(f"-X {name}" for name in chains)]
+
+
+def _restore(program: str, table: str, orders: Sequence[str]) -> None:
+    text = "\n".join([f"*{table}", *orders, "COMMIT", ""])
+    done = subprocess.run(
+        [f"{program}-restore", "--noflush", "--wait"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise Refused(f"rules of the packet filter do not go from {table}", given=done.stderr)
+
+
+def _routes(ranges: Sequence[str]) -> list[dict[str, str]]:
+    """The IPv4 routes to addresses within the ranges: their `dst` and `dev`."""
+    wanted = [ipaddress.IPv4Network(each) for each in ranges]
+    seen = []
+    for route in json.loads(_output(["ip", "-j", "-4", "route"]) or "[]"):
+        if route["dst"] != "default":
+            net = ipaddress.IPv4Network(route["dst"], strict=False)
+            if any(net.subnet_of(each) for each in wanted):
+                seen.append({"dst": route["dst"], "dev": route.get("dev", "lo")})
+    return seen
+
+
+def _links() -> list[str]:
+    return [link["ifname"] for link in json.loads(_output(["ip", "-j", "link"]) or "[]")]
+
+
+def _matches(name: str, wanted: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in wanted)
+
+
+def _paths(patterns: Sequence[str]) -> list[str]:
+    return [str(path) for each in patterns for path in Path("/").glob(each.lstrip("/"))]
+
+
+def _remove(path: Path) -> None:
+    """Raises Refused. A control group has files that cannot be removed, and goes without them."""
+    try:
+        if path.is_relative_to(GROUPS):
+            for folder in sorted(path.rglob("*/"), reverse=True):
+                folder.rmdir()
+            path.rmdir()
+        else:
+            owned.remove(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise Refused(f"{path} does not go", given=f"{error.filename}: {error.strerror}") from None
+
+
+def _output(command: list[str]) -> str:
+    """What a program prints; nothing on a host that does not have it, or where it fails."""
+    if not shutil.which(command[0]):
+        return ""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

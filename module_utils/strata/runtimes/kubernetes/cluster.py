@@ -1,0 +1,112 @@
+"""The cluster, as a node's modules ask it: by an account that may change its trials alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kubernetes
+import urllib3.exceptions
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+
+from .objects import NAMESPACE, NODE, PROGRAM, Object
+
+# Written by the role; its context has the name of the node.
+CONFIG = Path("/etc/kubernetes/trials.conf")
+GONE = (ApiException, ConfigException, urllib3.exceptions.HTTPError, OSError)
+NOT_FOUND, CONFLICT = 404, 409
+ANSWER_S = 15.0
+PATIENCE_S = 60.0  # for a pod to go, whose processes are killed
+LOOK_S = 0.1
+
+
+class Cluster:
+    """What is asked of it. Every method raises one of GONE where it does not answer."""
+
+    def __init__(self) -> None:
+        _, current = kubernetes.config.list_kube_config_contexts(str(CONFIG))
+        self.node = str(current["name"])
+        self._client = kubernetes.config.new_client_from_config(str(CONFIG))
+        self.pods = kubernetes.client.CoreV1Api(self._client)
+        self._jobs = kubernetes.client.BatchV1Api(self._client)
+        self._policies = kubernetes.client.NetworkingV1Api(self._client)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def make_policy(self, policy: Object) -> None:
+        self._policies.create_namespaced_network_policy(
+            NAMESPACE, policy, _request_timeout=ANSWER_S
+        )
+
+    def make_job(self, job: Object) -> None:
+        self._jobs.create_namespaced_job(NAMESPACE, job, _request_timeout=ANSWER_S)
+
+    def remove(self, selector: str) -> list[str]:
+        """Remove the Jobs with their pods, and the policies, that have the labels; their names.
+
+        Waits until the pods have gone from the node.
+        """
+        given = {"label_selector": selector, "_request_timeout": ANSWER_S}
+        jobs = self._jobs.list_namespaced_job(NAMESPACE, **given).items
+        for job in jobs:
+            background = {"propagation_policy": "Background", "_request_timeout": ANSWER_S}
+            _unless_gone(self._jobs.delete_namespaced_job, job.metadata.name, **background)
+        policies = self._policies.list_namespaced_network_policy(NAMESPACE, **given).items
+        for policy in policies:
+            _unless_gone(self._policies.delete_namespaced_network_policy, policy.metadata.name)
+        deadline = time.monotonic() + PATIENCE_S
+        while self.pods.list_namespaced_pod(NAMESPACE, **given).items:
+            if time.monotonic() > deadline:
+                raise OSError(f"pods of {selector} do not go")
+            time.sleep(LOOK_S)
+        return [str(job.metadata.name) for job in jobs]
+
+    def events(self, seconds: int, **given: Any) -> Any:
+        """The pods that match, as they are and as they change, for at most that many seconds."""
+        return kubernetes.watch.Watch().stream(
+            self.pods.list_namespaced_pod, NAMESPACE, timeout_seconds=seconds, **given
+        )
+
+
+def of(program: str) -> str:
+    """The labels of what a program has in the cluster."""
+    return f"{PROGRAM}={program}"
+
+
+def said(error: BaseException) -> str:
+    """What went wrong, in a line: of an answer of the cluster its own words."""
+    if isinstance(error, ApiException) and error.body:
+        try:
+            return str(json.loads(error.body)["message"])
+        except (ValueError, KeyError, TypeError):
+            return str(error.reason)
+    return str(error) or type(error).__name__
+
+
+def leftovers() -> list[str]:
+    """Remove the Jobs of trials on this node that nobody watches any more."""
+    if not CONFIG.exists():
+        return []
+    try:
+        cluster = Cluster()
+    except GONE:
+        return []
+    try:
+        return [f"job {name}" for name in cluster.remove(f"{NODE}={cluster.node}")]
+    except GONE:
+        return []
+    finally:
+        cluster.close()
+
+
+def _unless_gone(delete: Callable[..., Any], name: str, **more: Any) -> None:
+    try:
+        delete(name, NAMESPACE, **more)
+    except ApiException as error:
+        if error.status != NOT_FOUND:
+            raise

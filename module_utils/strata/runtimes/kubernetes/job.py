@@ -1,0 +1,205 @@
+"""`kubernetes`: the program runs in a pod of a Job, bound to this node."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ...host import cgroup, processes
+from ...host.counters import Counters
+from ..base import Ended, RuntimeLostError, Spec, StartError, exit_code, tail, watched
+from . import objects, pods
+from .cluster import GONE, Cluster, of, said
+
+WATCH_S = 300  # how long one connection is watched; then another is made
+AGAIN_S = 0.5
+LOOK_S = 0.05
+# What a container waits for that does not come: nothing is pulled, and the image was proven before.
+HOPELESS = {
+    "ErrImageNeverPull": "image",
+    "ErrImagePull": "image",
+    "ImagePullBackOff": "image",
+    "InvalidImageName": "image",
+    "CreateContainerConfigError": "start",
+    "CreateContainerError": "start",
+    "RunContainerError": "start",
+}
+PINNED = "a pod's CPUs are not pinned: leave out cpus and numa, or give it a quota"
+
+
+def terminated(pod: Any) -> Any:
+    """How the program's container has ended; None as long as it has not."""
+    states = [one.state.terminated for one in pod.status.container_statuses or []]
+    return next(filter(None, states), None)
+
+
+def trouble(kind: str, pod: Any) -> RuntimeLostError | None:
+    """Why a pod will never run its program, by what the cluster says of it; None where it may."""
+    status = pod.status
+    if status.reason == "Evicted":
+        return RuntimeLostError(str(status.message), "evicted")
+    for one in status.conditions or []:
+        if one.type == "PodScheduled" and one.reason == "Unschedulable":
+            return RuntimeLostError(str(one.message), "unschedulable")
+    for one in status.container_statuses or []:
+        if one.state.waiting and one.state.waiting.reason in HOPELESS:
+            waiting = one.state.waiting
+            why = f"{waiting.reason}: {waiting.message}"
+            return RuntimeLostError(why, HOPELESS[waiting.reason])
+    if status.phase == "Failed":
+        return RuntimeLostError(f"{status.reason}: {status.message}")
+    return RuntimeLostError("somebody removed the pod") if kind == "DELETED" else None
+
+
+class Kubernetes:
+    """One program, run as a Job."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._cluster: Any = None
+        self._pod, self._uid = "", ""
+        self._pid: int | None = None
+        self._own: dict[str, Path] = {}
+        self._all: dict[str, Path] = {}
+        self._last = Counters()
+        self._kills: int | None = None
+        self._kills_before = processes.memory_kills()
+        self._at = 0.0  # when the process was seen to end
+        self._times: dict[str, float] = {}
+        self._ended: Ended | None = None
+        self._lost: RuntimeLostError | None = None
+        self._over, self._closed = threading.Event(), threading.Event()
+
+    def prepare(self) -> None:
+        if self._spec.resources.cpus or self._spec.resources.numa is not None:
+            raise StartError(PINNED)
+        try:
+            self._cluster = Cluster()
+            self._cluster.make_policy(objects.policy(self._spec, self._cluster.node))
+        except GONE as error:
+            raise StartError(f"Kubernetes: {said(error)}") from error
+
+    def launch(self) -> None:
+        try:
+            self._cluster.make_job(objects.job(self._spec, self._cluster.node))
+        except GONE as error:
+            raise StartError(f"Kubernetes: {said(error)}") from error
+        self._times["made"] = time.monotonic()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        """Follows the pod until it has ended; the cluster may be away for a while."""
+        while not self._over.is_set() and not self._closed.is_set():
+            try:
+                given = {"label_selector": of(self._spec.name)}
+                for event in self._cluster.events(WATCH_S, **given):
+                    self._see(event["type"], event["object"])
+                    if self._over.is_set() or self._closed.is_set():
+                        return
+            except GONE as error:
+                # What runs goes on without the control plane; its end is told when that is back.
+                if self._at or not self._pid:
+                    self._lose(RuntimeLostError(f"Kubernetes: {said(error)}"))
+                self._closed.wait(AGAIN_S)
+
+    def _see(self, kind: str, pod: Any) -> None:
+        """Take note of what the cluster says of the pod."""
+        if not self._pod:
+            self._pod, self._uid = pod.metadata.name, pod.metadata.uid
+            threading.Thread(target=self._follow, daemon=True).start()
+        if pod.spec.node_name and "scheduled" not in self._times:
+            self._times["scheduled"] = time.monotonic()
+        state = terminated(pod)
+        lost = None if state else trouble(kind, pod)
+        if state:
+            self._end(state)
+        elif lost:
+            self._lose(lost)
+
+    def _end(self, state: Any) -> None:
+        code = exit_code(state.exit_code)
+        memory = state.reason == "OOMKilled" or processes.out_of_memory(
+            code, self._kills, self._kills_before
+        )
+        self._ended = Ended(code, memory, self._at or time.monotonic())
+        self._over.set()
+
+    def _lose(self, lost: RuntimeLostError) -> None:
+        self._lost = lost
+        self._over.set()
+
+    def _follow(self) -> None:
+        """Finds the first process as soon as it is there, and sees its end when it comes."""
+        while not self._over.is_set() and not self._closed.is_set():
+            pid = pods.process(self._pod)
+            if pid is not None:
+                break
+            time.sleep(LOOK_S)
+        else:
+            return
+        try:
+            self._own, self._all = pods.groups(pid)
+        except OSError:
+            return
+        self._times["running"] = time.monotonic()
+        self._pid = pid
+        with watched(pid) as poll:
+            if poll and poll.poll():
+                self._at = time.monotonic()
+                self._look_last()
+
+    def _look_last(self) -> None:
+        self.usage()
+        self._kills = cgroup.memory_kills(self._own)
+
+    def wait(self, seconds: float) -> Ended | None:
+        if not self._over.wait(seconds):
+            return None
+        if self._lost:
+            raise self._lost
+        return self._ended
+
+    def usage(self) -> Counters:
+        """From the files of the pod's control group, which is there as long as the pod."""
+        if self._all:
+            now = cgroup.counters(self._all)
+            if now.cpu is not None:
+                self._last = now
+        return self._last
+
+    def phases(self) -> dict[str, float]:
+        """Seconds until the pod had a node, and from there until its program was there."""
+        times = [self._times.get(name) for name in ("made", "scheduled", "running")]
+        parts = zip(("scheduling", "sandbox"), pairwise(times), strict=True)
+        return {name: b - a for name, (a, b) in parts if a is not None and b is not None}
+
+    def signal(self, number: int) -> None:
+        if not self._own:
+            return
+        with contextlib.suppress(OSError):
+            for pid in (self._own["memory"] / "cgroup.procs").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), number)
+
+    def logs(self) -> tuple[str, str]:
+        out, err = pods.logs(self._pod, self._uid)
+        return tail(out), tail(err)
+
+    def remove(self) -> None:
+        self._closed.set()
+        if self._cluster is None:
+            return
+        # Its end is not asked for: what is still in it is killed at once.
+        self.signal(signal.SIGKILL)
+        try:
+            self._cluster.remove(of(self._spec.name))
+        except GONE as error:
+            raise OSError(f"Kubernetes: {said(error)}") from error
+        finally:
+            self._cluster.close()

@@ -1,0 +1,66 @@
+"""A pod as its node has it: its container's first process, control groups and log, read from files.
+
+The cluster tells the same a second later, and by way of another host.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ...host import cgroup
+from .objects import CONTAINER, NAMESPACE
+
+# Of containerd, a folder for each container that runs.
+TASKS = Path("/run/containerd/io.containerd.runtime.v2.task/k8s.io")
+LOGS = Path("/var/log/pods")
+READ_BYTES = 2**20
+STREAM = 1  # of a line of a log: time, stream, whether it is whole, text
+PARTS = 4
+
+
+def process(pod: str, tasks: Path = TASKS) -> int | None:
+    """The first process of the program's container in a pod of that name; None without one."""
+    for folder in tasks.glob("*"):
+        try:
+            told = json.loads((folder / "config.json").read_text()).get("annotations", {})
+            if (
+                told.get("io.kubernetes.cri.sandbox-name") == pod
+                and told.get("io.kubernetes.cri.sandbox-namespace") == NAMESPACE
+                and told.get("io.kubernetes.cri.container-name") == CONTAINER
+            ):
+                return int((folder / "init.pid").read_text())
+        except (OSError, ValueError):
+            continue  # it has just come, or goes
+    return None
+
+
+def groups(pid: int) -> tuple[dict[str, Path], dict[str, Path]]:
+    """The control groups of a container, and those of its pod, which hold them; by controller.
+
+    Raises OSError where the process has gone.
+    """
+    own = cgroup.of_process(pid)
+    return own, {name: folder.parent for name, folder in own.items()}
+
+
+def logs(pod: str, uid: str, at: Path = LOGS) -> tuple[bytes, bytes]:
+    """What the program wrote to each of its outputs, as far as the log's end reaches back."""
+    path = at / f"{NAMESPACE}_{pod}_{uid}" / CONTAINER / "0.log"
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - READ_BYTES))
+            return parted(file.read())
+    except OSError:
+        return b"", b""
+
+
+def parted(text: bytes) -> tuple[bytes, bytes]:
+    """Standard output and standard error, of a log as the container runtime interface has it."""
+    found = {b"stdout": b"", b"stderr": b""}
+    for line in text.splitlines():
+        parts = line.split(b" ", PARTS - 1)
+        if len(parts) == PARTS and parts[STREAM] in found:
+            end = b"\n" if parts[2] == b"F" else b""
+            found[parts[STREAM]] += parts[3] + end
+    return found[b"stdout"], found[b"stderr"]

@@ -1,0 +1,180 @@
+"""A real cluster on two rehearsal nodes: made, made again, networks switched, taken away.
+
+Its figures of time are printed: nothing is measured by them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import EXPERIMENTS, REPO, environment
+from tools import kubernetes_offline
+
+pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.lab]
+
+NAME, SUBNET = "cluster", "10.201.247.0/24"
+GROUPS = {
+    "testbed": {"children": {"native": None}},
+    "bare_metal": {"children": {"rehearsal": None}},
+    "native": {"children": {"rehearsal": None}},
+    "kubernetes": {"children": {"rehearsal": None}},
+    "rehearsal": None,
+}
+SECRET = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}|PRIVATE KEY|client-key-data|LS0tLS1")
+
+
+@dataclass
+class Cluster:
+    inventory: Path
+
+    def call(self, role: str, entry: str, *more: str, check: bool = True) -> str:
+        """Call an entry point of a role on all nodes; what Ansible said."""
+        given = [f"-estrata_root={REPO}", f"-erole={role}", f"-eentry={entry}", *more]
+        began = time.monotonic()
+        done = run("tests/data/playbooks/cluster.yml", "-i", str(self.inventory), *given)
+        print(f"\n{role} {entry} {' '.join(more)}: {time.monotonic() - began:.0f} s")
+        said = done.stdout + done.stderr
+        assert not SECRET.search(said)
+        assert not check or done.returncode == 0, said[-5000:]
+        assert check or done.returncode != 0, said[-5000:]
+        return said
+
+    def network(self, backend: str, entry: str, *more: str, check: bool = True) -> str:
+        return self.call("flannel", entry, f"-esetting_name=flannel_{backend}", *more, check=check)
+
+    def site(self, experiment: str, results: Path) -> list[dict[str, Any]]:
+        """Run an experiment; its records. What it says of time is printed."""
+        asked = f"-estrata_experiment={EXPERIMENTS / experiment}.yml"
+        began = time.monotonic()
+        done = run("site.yml", "-i", str(self.inventory), asked, f"-estrata_results={results}")
+        print(f"\nsite.yml {experiment}: {time.monotonic() - began:.0f} s")
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, said[-6000:]
+        assert not SECRET.search(said)
+        return [json.loads(path.read_text()) for path in results.rglob("record.json")]
+
+    def shell(self, node: int, script: str) -> str:
+        command = ["docker", "exec", f"rehearsal-{NAME}-node{node}", "/bin/sh", "-c", script]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def run(playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["ansible-playbook", playbook, *arguments],
+        cwd=REPO,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def rehearse(inventory: Path, *more: str) -> None:
+    given = [f"-erehearsal_lab={NAME}", f"-erehearsal_subnet={SUBNET}", "-erehearsal_nodes=2"]
+    given += [f"-erehearsal_inventory={inventory}", "-erehearsal_rate=none", *more]
+    done = run("playbooks/rehearse.yml", *given)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two nodes that are servers, and what a cluster is made of."""
+    subprocess.run(
+        [sys.executable, "tools/kubernetes_offline.py", "make"],
+        cwd=REPO,
+        env=os.environ,
+        check=True,
+    )
+    assert kubernetes_offline.folder(REPO / ".cache").is_dir()
+    inventory = tmp_path_factory.mktemp("lab") / "inventory"
+    inventory.mkdir()
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(GROUPS))
+    try:
+        rehearse(inventory)
+        yield Cluster(inventory)
+    finally:
+        rehearse(inventory, "-estate=absent")
+
+
+@pytest.fixture(scope="module")
+def deployed(cluster: Cluster) -> Cluster:
+    cluster.call("kubernetes", "main")
+    return cluster
+
+
+def test_a_second_time_changes_nothing_and_check_mode_is_clean(deployed: Cluster) -> None:
+    for more in ((), ("--check",)):
+        again = deployed.call("kubernetes", "main", *more)
+        assert re.findall(r"changed=([1-9]\d*)", again) == [], again
+
+
+def test_a_switch_is_proven_and_leaves_nothing(deployed: Cluster) -> None:
+    deployed.network("vxlan", "present")
+    deployed.network("vxlan", "prove", "-esetting_state=present")
+    refused = deployed.network("vxlan", "prove", "-esetting_state=absent", check=False)
+    assert "of flannel_vxlan something is left" in refused
+    deployed.network("vxlan", "absent")
+    deployed.network("vxlan", "prove", "-esetting_state=absent")
+
+
+def test_the_dirty_switch_is_refused(deployed: Cluster) -> None:
+    """The routes of host-gw are more specific than those of udp, and carry all of its packets."""
+    deployed.network("host_gw", "present")
+    deployed.network("host_gw", "prove", "-esetting_state=present")
+    routes = deployed.shell(1, "ip -4 route").splitlines()
+    kept = [route for route in routes if route.startswith("10.218.") and " via " in route]
+    assert len(kept) == 1
+    deployed.network("host_gw", "absent")
+    deployed.network("host_gw", "prove", "-esetting_state=absent")
+
+    deployed.network("udp", "present")
+    deployed.network("udp", "prove", "-esetting_state=present")
+    deployed.shell(1, f"ip route add {kept[0]}")
+    refused = deployed.network("udp", "prove", "-esetting_state=present", check=False)
+    assert "what is asked for is what carries the packets" in refused
+    asked, running = r"asked: packets to the pods of node2 leave by flannel0", r"by eth0 via"
+    assert re.search(rf"{asked}; running:\s+{running}", refused), refused[-3000:]
+    deployed.network("udp", "absent")
+    deployed.network("udp", "prove", "-esetting_state=absent")
+
+
+def test_trials_run_in_pods_beside_the_hosts_own_network(deployed: Cluster, tmp_path: Path) -> None:
+    records = deployed.site("cluster", tmp_path / "results")
+    assert {record["status"] for record in records} == {"ok"}, [r["reason"] for r in records]
+    found = {record["platform"]: record for record in records}
+    assert found.keys() == {
+        "bare_metal/native/host",
+        "bare_metal/kubernetes/host",
+        "bare_metal/kubernetes/flannel_vxlan",
+    }
+    pods = found["bare_metal/kubernetes/flannel_vxlan"]
+    client, server = pods["members"]
+    assert client["host"] != server["host"]
+    for member in (client, server):
+        assert member["environment"]["route"]["mtu"] == 1450
+        assert member["metrics"]["cpu"]["value"] > 0
+        assert member["phases"]["scheduling"] >= 0 < member["phases"]["sandbox"]
+        print(f"\n{member['role']}: {member['phases']}")
+
+
+def test_two_workers_train_in_pods(deployed: Cluster, tmp_path: Path) -> None:
+    (record,) = deployed.site("cluster_training", tmp_path / "results")
+    assert record["status"] == "ok", record["reason"]
+    assert record["metrics"]["throughput"]["value"] > 0
+
+
+def test_a_cluster_goes_and_is_looked_for(deployed: Cluster) -> None:
+    deployed.call("kubernetes", "absent")
+    deployed.call("kubernetes", "prove")

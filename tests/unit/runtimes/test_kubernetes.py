@@ -1,0 +1,225 @@
+"""What a cluster is asked for, and what is read of a pod: on objects and files, without a cluster.
+
+A real cluster is in tests/kubernetes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes.client import ApiClient
+from strata.cell import Resources
+from strata.runtimes.base import RuntimeLostError, Spec, StartError
+from strata.runtimes.kubernetes import cluster, images, job, node, objects, pods, why_not
+
+from tests.conftest import REPO
+
+ACCOUNT = 2_000_000_000
+DIGEST = "0123456789ab" + "0" * 52
+
+
+def spec_of(**more: Any) -> Spec:
+    image = {"family": "tools", "kind": "rootfs", "digest": DIGEST, "rootfs": "/x"}
+    given = {"network": "flannel_vxlan", "member_of": "t-r1", **more}
+    return Spec("t-r1-client0", "run", "iperf3", Path("/s"), image, account=ACCOUNT, **given)
+
+
+def pod_of(spec: Spec) -> dict[str, Any]:
+    found: dict[str, Any] = objects.job(spec, "node1")["spec"]["template"]["spec"]
+    return found
+
+
+def test_a_pod_is_on_its_node_and_has_the_least_it_needs() -> None:
+    pod = pod_of(spec_of(environment={"LANG": "C.UTF-8"}))
+    assert pod["nodeSelector"] == {"kubernetes.io/hostname": "node1"}
+    assert pod["restartPolicy"] == "Never" and not pod["hostNetwork"]
+    assert not pod["automountServiceAccountToken"]
+    account = pod["securityContext"]
+    assert (account["runAsUser"], account["runAsGroup"]) == (ACCOUNT, ACCOUNT)
+    assert account["runAsNonRoot"] and account["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = pod["containers"]
+    assert container["image"] == "strata.local/workload:tools-0123456789ab"
+    assert container["imagePullPolicy"] == "Never"
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["env"] == [{"name": "LANG", "value": "C.UTF-8"}]
+    assert container["command"][-4:] == ["--config", "/in/config.json", "--out", "/out"]
+    only = {one["mountPath"]: one.get("readOnly", False) for one in container["volumeMounts"]}
+    assert only == {"/in": True, "/out": False, "/tmp": False, "/dev/shm": False}
+
+
+def test_what_is_given_is_asked_for_as_well() -> None:
+    given = Resources(quota=1.5, memory=2**30, gpus=["0", "3"])
+    (container,) = pod_of(spec_of(resources=given))["containers"]
+    asked = {"cpu": "1500m", "memory": str(2**30), "nvidia.com/gpu": "2"}
+    assert container["resources"] == {"limits": asked, "requests": asked}
+
+
+def test_data_and_scratch_space_are_mounted_where_programs_look() -> None:
+    pod = pod_of(spec_of(data=Path("/d"), scratch=True, network="host"))
+    paths = {one["name"]: one.get("hostPath") for one in pod["volumes"]}
+    assert paths["data"] == {"path": "/d"} and paths["scratch"] == {"path": "/s/scratch"}
+    assert pod["hostNetwork"] and pod["dnsPolicy"] == "Default"
+
+
+def test_names_are_those_of_the_role() -> None:
+    text = (REPO / "roles/kubernetes/templates/trials.yml.j2").read_text()
+    made = {one["kind"]: one for one in yaml.safe_load_all(text)}
+    assert made["Namespace"]["metadata"]["name"] == objects.NAMESPACE
+    assert made["Service"]["metadata"]["name"] == objects.SERVICE
+    labels = objects.labels(spec_of(), "node1")
+    assert made["Service"]["spec"]["selector"].items() <= labels.items()
+    may = {
+        (resource, verb)
+        for rule in made["Role"]["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert ("jobs", "create") in may
+    assert {resource for resource, _ in may} == {"jobs", "networkpolicies", "pods"}
+
+
+def test_only_pods_of_the_trial_reach_its_program() -> None:
+    asked = objects.policy(spec_of(), "node1")["spec"]
+    assert asked["podSelector"]["matchLabels"] == {"strata.program": "t-r1-client0"}
+    (rule,) = asked["ingress"]
+    assert rule == {"from": [{"podSelector": {"matchLabels": {"strata.trial": "t-r1"}}}]}
+
+
+def test_a_pinned_program_is_refused_in_a_sentence() -> None:
+    with pytest.raises(StartError, match="not pinned"):
+        job.Kubernetes(spec_of(resources=Resources(cpus="0-1"))).prepare()
+
+
+# What the cluster says of a pod, as its API serialises it (docs of core/v1 PodStatus).
+
+WAITS = {"name": "program", "ready": False, "restartCount": 0, "image": "i", "imageID": ""}
+NO_ROOM = "0/2 nodes are available: 1 Insufficient memory."
+
+
+def said(status: dict[str, Any]) -> Any:
+    """The pod as the client has it."""
+    given = {"metadata": {"name": "p"}, "spec": {"containers": []}, "status": status}
+    answer = SimpleNamespace(data=json.dumps(given))
+    return ApiClient().deserialize(answer, "V1Pod")
+
+
+def state(kind: str, **told: Any) -> dict[str, Any]:
+    one = {**WAITS, "state": {kind: told}}
+    return {"phase": "Pending", "containerStatuses": [one]}
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "words"),
+    [
+        ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "evicted", "low on"),
+        (
+            {
+                "phase": "Pending",
+                "conditions": [
+                    {
+                        **{"type": "PodScheduled", "status": "False"},
+                        **{"reason": "Unschedulable", "message": NO_ROOM},
+                    }
+                ],
+            },
+            "unschedulable",
+            "Insufficient memory",
+        ),
+        (state("waiting", reason="ErrImageNeverPull", message="not there"), "image", "not there"),
+        (state("waiting", reason="RunContainerError", message="exec"), "start", "exec"),
+        ({"phase": "Failed", "reason": "NodeLost", "message": "gone"}, "runtime_lost", "NodeLost"),
+    ],
+)
+def test_what_will_never_run_has_its_cause(status: dict[str, Any], cause: str, words: str) -> None:
+    found = job.trouble("MODIFIED", said(status))
+    assert found is not None
+    assert found.cause == cause and words in str(found)
+
+
+def test_what_may_run_yet_is_waited_for() -> None:
+    for status in (
+        {"phase": "Pending"},
+        state("waiting", reason="ContainerCreating"),
+        state("running"),
+    ):
+        assert job.trouble("MODIFIED", said(status)) is None
+        assert job.terminated(said(status)) is None
+    assert job.trouble("DELETED", said({"phase": "Running"})) is not None
+    assert job.terminated(said(state("terminated", exitCode=137))).exit_code == 137
+
+
+def test_the_end_of_a_program_is_that_of_its_container() -> None:
+    runtime = job.Kubernetes(spec_of())
+    runtime._end(SimpleNamespace(exit_code=137, reason="OOMKilled"))
+    ended = runtime.wait(0)
+    assert ended is not None and (ended.code, ended.memory) == (-9, True)
+    assert runtime.phases() == {}, "none of its parts was seen"
+    runtime._times = {"made": 1.0, "scheduled": 1.25, "running": 3.0}
+    assert runtime.phases() == {"scheduling": 0.25, "sandbox": 1.75}
+    lost = job.Kubernetes(spec_of())
+    lost._lose(RuntimeLostError("why", "evicted"))
+    with pytest.raises(RuntimeLostError, match="why"):
+        lost.wait(0)
+
+
+# What is read of a pod on its node.
+
+
+def test_the_process_of_the_program_is_found_among_others(tmp_path: Path) -> None:
+    told = {"sandbox-name": "t-r1-x", "sandbox-namespace": "strata", "container-name": "program"}
+    other = {**told, "sandbox-name": "t-r2-y"}
+    for number, one in enumerate((other, {**told, "container-name": ""}, told), 1):
+        folder = tmp_path / f"c{number}"
+        folder.mkdir()
+        noted = {f"io.kubernetes.cri.{key}": value for key, value in one.items()}
+        (folder / "config.json").write_text(json.dumps({"annotations": noted}))
+        (folder / "init.pid").write_text(str(number))
+    (tmp_path / "half").mkdir()
+    assert pods.process("t-r1-x", tmp_path) == 3
+    assert pods.process("t-r3", tmp_path) is None
+
+
+def test_both_outputs_are_told_apart(tmp_path: Path) -> None:
+    log = tmp_path / "strata_p_u/program/0.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(
+        "2026-01-01T00:00:00.1Z stdout F one\n2026-01-01T00:00:00.2Z stderr P two \n"
+        "2026-01-01T00:00:00.3Z stderr F parts\n"
+    )
+    assert pods.logs("p", "u", tmp_path) == (b"one\n", b"two parts\n")
+    assert pods.logs("other", "u", tmp_path) == (b"", b"")
+
+
+def test_an_image_is_an_archive_with_one_layer_of_its_digest(tmp_path: Path) -> None:
+    tar = tmp_path / "tools.tar"
+    tar.write_bytes(b"layer")
+    out = io.BytesIO()
+    images.write(images.ContainerdImage("tools", DIGEST), tar, out)
+    with tarfile.open(fileobj=io.BytesIO(out.getvalue())) as archive:
+        texts = {one.name: archive.extractfile(one).read() for one in archive}  # type: ignore[union-attr]
+    (told,) = json.loads(texts["manifest.json"])
+    assert told["RepoTags"] == [images.reference("tools", DIGEST)]
+    assert json.loads(texts[told["Config"]])["rootfs"]["diff_ids"] == [f"sha256:{DIGEST}"]
+    assert [texts[layer] for layer in told["Layers"]] == [b"layer"]
+
+
+def test_a_host_without_a_cluster_has_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "CONFIG", tmp_path / "none")
+    assert cluster.leftovers() == []
+    assert node.version("Kubernetes v1.35.4\n") == "1.35.4"
+    assert node.version("nothing") is None
+    assert "root" in node.why_not(root=False, apt=True)
+    assert "virtual environment" in why_not({"why_not": ""}, "venv")
