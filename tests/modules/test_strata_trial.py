@@ -44,13 +44,13 @@ def asked(tmp_path: Path, holder: dict[str, Any]) -> dict[str, Any]:
     }
     trial = {
         **{"trial": "c-r1", "cell": "c", "repetition": 1, "role": "measured"},
-        **{"family": "tools", "levels": levels, "members": lone("localhost")},
+        **{"family": "python", "levels": levels, "members": lone("localhost")},
     }
-    image = {"family": "tools", "kind": "venv", "digest": "d" * 64, "rootfs": str(venv)}
+    image = {"family": "python", "kind": "venv", "digest": "d" * 64, "rootfs": str(venv)}
     return {
         "slot": {"run": "r", "slot": "s0001", "hosts": ["localhost"], "trials": [trial]},
         "host": "localhost",
-        "images": {"tools": image},
+        "images": {"python": image},
         "holder": holder,
         "time_limit_s": 60,
         "judged": False,
@@ -183,7 +183,7 @@ def test_a_client_and_a_server_of_one_trial_meet_and_write_to_scratch(
 ) -> None:
     pairs.register(monkeypatch)
     run_module("strata_lease", {"run": "r", "holder": holder})
-    code = Path(asked["images"]["tools"]["rootfs"]) / "strata/workloads"
+    code = Path(asked["images"]["python"]["rootfs"]) / "strata/workloads"
     code.unlink()
     shutil.copytree(REPO / "workloads", code)
     shutil.copy(pairs.FILE, code)
@@ -205,7 +205,7 @@ def test_the_key_of_a_trial_is_in_no_result(
     run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any], broken: bool
 ) -> None:
     run_module("strata_lease", {"run": "r", "holder": holder})
-    code = Path(asked["images"]["tools"]["rootfs"]) / "strata/workloads"
+    code = Path(asked["images"]["python"]["rootfs"]) / "strata/workloads"
     code.unlink()
     code.mkdir()
     (code / "__main__.py").write_text(TELLTALE)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +17,9 @@ import pytest
 import yaml
 from kubernetes.client import ApiClient
 from strata.cell import Resources
+from strata.runtimes import kubernetes
 from strata.runtimes.base import RuntimeLostError, Spec, StartError
-from strata.runtimes.kubernetes import cluster, images, job, node, objects, pods, why_not
+from strata.runtimes.kubernetes import images, job, node, objects, pods, why_not
 
 from tests.conftest import REPO
 
@@ -217,8 +219,12 @@ def test_an_image_is_an_archive_with_one_layer_of_its_digest(tmp_path: Path) -> 
 def test_a_host_without_a_cluster_has_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "CONFIG", tmp_path / "none")
-    assert cluster.leftovers() == []
+    """Docker's `ctr` is no node's: nothing is asked of an engine that may not run."""
+    monkeypatch.setattr(node, "CONFIG", tmp_path / "none")
+    monkeypatch.setattr(images, "has", lambda program: program == "ctr")
+    monkeypatch.setitem(sys.modules, "kubernetes", None)  # the client is not even imported
+    assert kubernetes.leftovers() == []
+    assert images.ContainerdImage("", "").others() == []
     assert node.version("Kubernetes v1.35.4\n") == "1.35.4"
     assert node.version("nothing") is None
     assert "root" in node.why_not(root=False, apt=True)

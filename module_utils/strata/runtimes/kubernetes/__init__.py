@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import Runtime, Spec, Unavailable
+from . import node
 from .images import ContainerdImage
 from .node import DAEMONS, FIELDS, facts, fingerprint
 
@@ -51,6 +52,8 @@ def why_not(facts: dict[str, Any], image_kind: str) -> str:
 
 def leftovers() -> list[str]:
     """Remove the Jobs of killed trials on this node, and name them."""
+    if not node.CONFIG.exists():
+        return []
     try:
         from .cluster import leftovers as removed  # noqa: PLC0415 - see above
     except ImportError:

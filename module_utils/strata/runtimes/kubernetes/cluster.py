@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import kubernetes
@@ -13,10 +12,9 @@ import urllib3.exceptions
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 
+from .node import CONFIG
 from .objects import NAMESPACE, NODE, PROGRAM, Object
 
-# Written by the role; its context has the name of the node.
-CONFIG = Path("/etc/kubernetes/trials.conf")
 GONE = (ApiException, ConfigException, urllib3.exceptions.HTTPError, OSError)
 NOT_FOUND, CONFLICT = 404, 409
 ANSWER_S = 15.0
@@ -90,8 +88,6 @@ def said(error: BaseException) -> str:
 
 def leftovers() -> list[str]:
     """Remove the Jobs of trials on this node that nobody watches any more."""
-    if not CONFIG.exists():
-        return []
     try:
         cluster = Cluster()
     except GONE:

@@ -99,7 +99,8 @@ def reference(family: str, content: str) -> str:
 
 
 def _references() -> list[str]:
-    return _ctr("images", "list", "--quiet").split() if has("ctr") else []
+    # Docker brings a `ctr`, too, whose engine may not run: only a node's is asked.
+    return _ctr("images", "list", "--quiet").split() if has("kubelet") else []
 
 
 def _command(*arguments: str) -> list[str]:

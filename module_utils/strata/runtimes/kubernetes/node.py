@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from ...fields import Field
 from ...host.facts import has
 
+# How a node's modules reach the cluster, written by the role; its context has the node's name.
+CONFIG = Path("/etc/kubernetes/trials.conf")
 # As the kernel names processes, by 15 letters; those of the control plane, too.
 DAEMONS = (
     *("kubelet", "containerd", "containerd-shim", "kube-proxy", "coredns"),
