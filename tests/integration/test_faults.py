@@ -14,7 +14,10 @@ import pytest
 from .conftest import rehearse
 from .lab import Lab, cells, container, folder, journal, planned, records
 
-pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image, pytest.mark.lab]
+pytestmark = [
+    *(pytest.mark.root, pytest.mark.docker, pytest.mark.image),
+    *(pytest.mark.lab, pytest.mark.faults),
+]
 CAUSES = ["host_lost", "runtime_lost", "start", "exit", "output", "peer"]
 AGAIN = "-e" + json.dumps({"strata_retry": CAUSES})
 
@@ -97,7 +100,7 @@ def test_two_nodes_lose_each_other(lab: Lab, results: Path) -> None:
 
 def test_a_worker_is_stopped(lab: Lab, results: Path) -> None:
     """And the key of its trial is nowhere but in the trial: it hangs for long enough to look."""
-    running = lab.begin("peers", results, "-estrata_slice=hung", "-vvvv")
+    running = lab.begin("hung", results, "-vvvv")
     running.until_trial()
     time.sleep(8)
     config = json.loads(lab.shell("node2", "cat /var/lib/strata/trials/*/in/config.json"))
