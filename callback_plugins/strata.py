@@ -30,7 +30,7 @@ DOCUMENTATION = """
       - result_format_callback
 """
 
-QUIET_FILE = "tasks/slot.yml"
+QUIET_FILES = ("tasks/pair.yml", "tasks/slot.yml", "tasks/trials.yml")
 QUIET_ACTION = "validate_argument_spec"
 COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
@@ -75,7 +75,8 @@ class CallbackModule(Default):
         return self._diff
 
     def _quiet(self, task: Any) -> bool:
-        quiet = QUIET_FILE in (task.get_path() or "") or task.action.endswith(QUIET_ACTION)
+        path = task.get_path() or ""
+        quiet = any(file in path for file in QUIET_FILES) or task.action.endswith(QUIET_ACTION)
         return self._display.verbosity == 0 and quiet
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
