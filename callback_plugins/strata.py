@@ -75,8 +75,7 @@ class CallbackModule(Default):
         return self._diff
 
     def _quiet(self, task: Any) -> bool:
-        path = task.get_path() or ""
-        quiet = any(file in path for file in QUIET_FILES) or task.action.endswith(QUIET_ACTION)
+        quiet = _of_a_slot(task.get_path() or "") or task.action.endswith(QUIET_ACTION)
         return self._display.verbosity == 0 and quiet
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
@@ -102,7 +101,7 @@ class CallbackModule(Default):
             super().v2_playbook_on_task_start(task, is_conditional)
 
     def v2_playbook_on_include(self, included_file: Any) -> None:
-        if self._display.verbosity > 0 or QUIET_FILE not in str(included_file._filename):
+        if self._display.verbosity > 0 or not _of_a_slot(str(included_file._filename)):
             super().v2_playbook_on_include(included_file)
 
     def v2_runner_on_ok(self, result: Any) -> None:
@@ -111,6 +110,10 @@ class CallbackModule(Default):
             super().v2_runner_on_ok(result)
         for line in lines:
             self._display.display(line)
+
+
+def _of_a_slot(path: str) -> bool:
+    return any(file in path for file in QUIET_FILES)
 
 
 def _escaped(value: Any) -> Any:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from strata.errors import Refused
 
-from campaign import definition, status
+from campaign import definition, play, status
 from campaign.drive import Drive
 from campaign.state import Journal
 from tests.conftest import PATIENCE_S, REPO
@@ -41,11 +41,14 @@ SITE = """
         echo {{ strata_run }} >> {{ playbook_dir }}/started
         {{ lookup('ansible.builtin.file', playbook_dir ~ '/do') }}
 """
-DRIVER = """
+# The shells of these tests do not end when they are asked to.
+GRACE_S = 5.0
+DRIVER = f"""
 import signal, sys
 from pathlib import Path
-from campaign import definition
+from campaign import definition, play
 from campaign.drive import Drive
+play.GRACE_S = {GRACE_S}
 campaign = definition.load(Path(sys.argv[1]))
 drive = Drive(campaign, Path(sys.argv[2]), Path(sys.argv[3]))
 signal.signal(signal.SIGTERM, lambda *_: drive.stop("SIGTERM"))
@@ -116,8 +119,9 @@ def test_a_failed_playbook_is_started_again_so_many_times(
 
 
 def test_the_time_limit_ends_a_run_and_the_next_one_begins(
-    drive: Callable[..., Drive], project: Path
+    drive: Callable[..., Drive], project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(play, "GRACE_S", GRACE_S)
     (project / "do").write_text("case {{ strata_run }} in *01*) sleep 900;; esac\n".replace(
         "{{ strata_run }}", "$(tail -n 1 started)"))  # fmt: skip
     made = drive(runs=[{**RUN, "time_limit": 1}, RUN])
