@@ -16,7 +16,8 @@ import yaml
 
 from tests.conftest import EXPERIMENTS, REPO, environment
 
-NAME = "tests"
+# Machines of tests have their own engine and groups, and share the kernel's loop devices.
+NAME = os.environ.get("STRATA_MACHINE", "tests")
 SUBNET = "10.201.9.0/24"
 PATIENCE_S = 900.0
 
