@@ -88,6 +88,7 @@ def said(error: BaseException) -> str:
 
 def leftovers() -> list[str]:
     """Remove the Jobs of trials on this node that nobody watches any more."""
+    # A cluster that does not answer now does not start the next trial either, which says why.
     try:
         cluster = Cluster()
     except GONE:
