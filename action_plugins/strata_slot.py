@@ -62,7 +62,7 @@ class ActionModule(RunAction):
         """The slots of this one's pair that are to be run again now; says so in `lines`."""
         number, due = run.due(run.pair(slot))
         # Of an attempt that is not over yet, the rest comes by itself.
-        if number <= run.latest()[disturbed.measured(slot)][0]:
+        if number <= min(run.latest()[trial][0] for trial in disturbed.measured(slot)):
             return []
         left = run.seconds_left(progress.estimates(run.slots()), due)
         if run.wall_seconds() + left > units.seconds(run.document["experiment"]["time_budget"]):

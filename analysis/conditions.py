@@ -23,6 +23,9 @@ def facts(record: schema.Record) -> dict[str, Any]:
     found: dict[str, Any] = {"hosts": ", ".join(record.hosts)}
     found["dataset"] = record.dataset.digest if record.dataset else ""
     found |= dict(_flat("reported", record.workload.get("environment")))
+    # Which CPUs a duet gives is the slot's; how many there are is the trial's.
+    if record.duet and isinstance(found.get("reported.cpus"), list):
+        found["reported.cpus"] = len(found["reported.cpus"])
     found |= {f"host.{item.key}": item.now for item in record.drift}
     known = record.metrics
     found |= {f"computed.{name}": known[name].value for name in COMPUTED if name in known}

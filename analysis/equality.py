@@ -136,10 +136,13 @@ def _of_ends(trials: pd.DataFrame, arm: Arm) -> Iterator[dict[str, Any]]:
     Not those that the rule on disturbed trials voided: it never looks at how a trial ended.
     """
     ended = (trials["status"] != "ok") & (trials["cause"] != disturbed.CAUSE)
-    lost = [
-        trials[(trials["cell"] == cell) & (trials["role"] == "measured") & ended]
-        for cell in (arm.cell, arm.cell_baseline)
-    ]
+    ours = (trials["cell"] == arm.cell) & ~trials["is_reference"]
+    theirs = trials["is_reference"] & (trials["cell"] == arm.cell_baseline)
+    # A cell is in several duets: of the baseline those beside this arm.
+    if duets := set(trials.loc[ours, "duet"]) - {""}:
+        theirs &= trials["duet"].isin(duets)
+    measured = trials["role"] == "measured"
+    lost = [trials[side & measured & ended] for side in (ours, theirs)]
     if len(lost[0]) != len(lost[1]):
         yield {
             "what": LABELS["ended"],

@@ -79,6 +79,24 @@ def of_pairs(differences: Array) -> Estimate:
     return Estimate(mean, float(differences.std(ddof=1)) / math.sqrt(count), count - 1)
 
 
+def of_duets(differences: Array, sides: NDArray[np.int64]) -> Estimate:
+    """The same of pairs in which the arm had side 1 or 2 of its host, or 0 for all of it.
+
+    What sets the two sides apart is taken out: the mean of the means of either side, with the
+    variance within them (a cross-over; Jones and Kenward, Design and Analysis of Cross-Over Trials,
+    chapter 2). Where all had one side it cannot be told from the arm.
+    """
+    both = [differences[sides == side] for side in (1, 2)]
+    counts = [len(one) for one in both]
+    if not all(counts):
+        return of_pairs(differences)
+    mean, freedom = float(np.mean([one.mean() for one in both])), len(differences) - 2
+    if freedom < 1:
+        return Estimate(mean)
+    variance = sum(float(((one - one.mean()) ** 2).sum()) for one in both) / freedom
+    return Estimate(mean, math.sqrt(variance * sum(1 / n for n in counts)) / 2, freedom)
+
+
 def of_cases(cases: Sequence[Estimate]) -> Estimate:
     """The mean of several cases, each counting alike, none lending another its noise."""
     if not cases:

@@ -229,6 +229,8 @@ def _facts(record: schema.Record) -> dict[str, Any]:
         "launched": record.clock.launched,
         "duration_s": record.clock.finished - record.clock.launched,
         "overlap": record.beside.overlap if record.beside else None,
+        "side": record.duet.side if record.duet else 0,
+        "together_s": record.duet.seconds if record.duet else 0.0,
         "neighbour": f"{record.beside.rate.value:.4g} {record.beside.rate.unit}"
         if record.beside
         else "",

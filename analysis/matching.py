@@ -22,11 +22,14 @@ IMPLIED = {"runtime": ("network",), "distribution": ("workers", "servers", "plac
 
 
 def assign(loaded: Loaded) -> pd.DataFrame:
-    """The trials with `arm`, `short`, `case`, `match`, `is_baseline`, `is_control` and `planned`.
+    """The trials with `arm`, `short`, `case`, `match`, `is_baseline`, `is_reference`, `is_control`,
+    `duet` and `planned`.
 
     `arm` names the platform in full and `short` only the parts that vary in this run; `match`
     is equal for trials that may be compared. `is_control` marks the baseline under another label:
-    an A/A comparison. `planned` is how many measured trials the plan has of the cell.
+    an A/A comparison, and in duets also another arm beside itself. `is_reference` are those that
+    others are compared with: the baseline, and in each duet one of the two. `duet` is the slot of
+    one, or ''. `planned` is how many comparisons with a measured trial of the cell the plan has.
     """
     run = loaded.run
     levels = [json.loads(text) for text in loaded.trials["levels"]]
@@ -37,20 +40,52 @@ def assign(loaded: Loaded) -> pd.DataFrame:
     parts = [part for part in PLATFORM if part in varying]
     extra = [name for name in varying if name in compared and name not in PLATFORM]
     rest = [name for name in varying if name not in compared and name not in PLATFORM]
+    duets = _duets(loaded.plan, run.baseline)
+    names = loaded.trials["trial"]
+    baseline = [_is_baseline(one, run.baseline) for one in levels]
     return loaded.trials.assign(
         arm=[_name(one, PLATFORM, extra) for one in levels],
         short=[_name(one, parts or (() if extra else PLATFORM), extra) for one in levels],
         case=[_text(one, rest) for one in levels],
         match=[canonical({k: v for k, v in one.items() if k not in compared}) for one in levels],
-        is_baseline=[_is_baseline(one, run.baseline) for one in levels],
-        is_control=[_is_control(one, run.baseline) for one in levels],
-        planned=loaded.trials["cell"].map(_planned(loaded.plan)),
+        is_baseline=baseline,
+        is_reference=[duets.get(name, ("", b))[1] for name, b in zip(names, baseline, strict=True)],
+        is_control=[
+            _is_control(one, run.baseline) or (name in duets and _is_second(one, run.baseline))
+            for one, name in zip(levels, names, strict=True)
+        ],
+        duet=[duets.get(name, ("", False))[0] for name in names],
+        planned=loaded.trials["cell"].map(_planned(loaded.plan, duets)).fillna(0).astype(int),
     )
 
 
-def _planned(plan: schema.Plan) -> dict[str, int]:
+def _duets(plan: schema.Plan, baseline: dict[str, Any]) -> dict[str, tuple[str, bool]]:
+    """Of each trial in a duet its slot, and whether it is the one that is compared with.
+
+    Of an arm beside itself, that is the one without another label.
+    """
+    found = {}
+    for slot in plan.slots:
+        both = [trial for trial in slot.trials if trial.side]
+        both.sort(
+            key=lambda one: (
+                _is_second(one.levels, baseline),
+                not _is_baseline(one.levels, baseline),
+            )
+        )
+        found.update({one.trial: (slot.slot, place == 0) for place, one in enumerate(both)})
+    return found
+
+
+def _is_second(levels: dict[str, Any], baseline: dict[str, Any]) -> bool:
+    """Whether it has another label than the baseline."""
+    return "label" in baseline and levels.get("label") != baseline["label"]
+
+
+def _planned(plan: schema.Plan, duets: dict[str, tuple[str, bool]]) -> dict[str, int]:
     trials = (trial for slot in plan.slots for trial in slot.trials)
-    return dict(Counter(trial.cell for trial in trials if trial.role == "measured"))
+    measured = (trial for trial in trials if trial.role == "measured")
+    return dict(Counter(t.cell for t in measured if not duets.get(t.trial, ("", False))[1]))
 
 
 def _compared(run: schema.Run) -> set[str]:

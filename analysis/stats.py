@@ -17,7 +17,7 @@ from . import inference, sensitivity
 from .inference import NOTHING, Estimate
 from .load import check_digests, usable
 from .metrics import Better, Metric
-from .pairing import Arm, Array, arms
+from .pairing import Arm, Array, Sides, arms
 
 __all__ = ["FEWEST", "compare", "overall", "summarise", "verdict"]
 
@@ -124,8 +124,8 @@ def compare(trials: pd.DataFrame, metrics: Sequence[Metric]) -> pd.DataFrame:
 
 
 def _row(trials: pd.DataFrame, arm: Arm, metric: Metric) -> dict[str, Any]:
-    ours, theirs = arm.values(trials, metric.name)
-    ratio, difference = effects(ours, theirs)
+    ours, theirs, sides = arm.values(trials, metric.name)
+    ratio, difference = effects(ours, theirs, sides)
     return {
         **_names(arm),
         "cell": arm.cell,
@@ -147,13 +147,14 @@ def _names(arm: Arm) -> dict[str, Any]:
     return {key: getattr(arm, key) for key in ("case", "arm", "short", "is_control")}
 
 
-def effects(ours: Array, theirs: Array) -> tuple[Estimate, Estimate]:
+def effects(ours: Array, theirs: Array, sides: Sides) -> tuple[Estimate, Estimate]:
     """Log-ratio and difference within pairs; no log-ratio where a value is not above zero."""
     if not len(ours):
         return NOTHING, NOTHING
+
     positive = bool((ours > 0).all() and (theirs > 0).all())
-    ratio = inference.of_pairs(np.log(ours / theirs)) if positive else NOTHING
-    return ratio, inference.of_pairs(ours - theirs)
+    ratio = inference.of_duets(np.log(ours / theirs), sides) if positive else NOTHING
+    return ratio, inference.of_duets(ours - theirs, sides)
 
 
 def as_ratio(effect: Estimate) -> dict[str, float]:
@@ -212,7 +213,9 @@ def overall(
         named.setdefault((arm.arm, arm.short), []).append(arm)
     rows = []
     for metric in compared(metrics):
-        fitted = sensitivity.fit(trials, metric.name) if model and metric.headline else {}
+        # Of duets it would take two trials at the same time for two in turn.
+        asked = model and metric.headline and not trials["side"].any()
+        fitted = sensitivity.fit(trials, metric.name) if asked else {}
         for (name, short), found in named.items():
             if any(any(arm.has(trials, metric.name)) for arm in found):
                 control = all(arm.is_control for arm in found)
@@ -232,7 +235,7 @@ def _over_cases(trials: pd.DataFrame, found: Sequence[Arm], metric: Metric) -> d
     effect = inference.of_cases(used) if used else inference.of_cases(one)
     pairs = sum(
         len(ours)
-        for (ours, _), ratio in zip(values, ratios, strict=True)
+        for (ours, *_), ratio in zip(values, ratios, strict=True)
         if not math.isnan(ratio.error)
     )
     return {

@@ -117,6 +117,7 @@ class Experiment(Closed):
     exclude: list[dict[str, Level | list[Level]]] = []
     baseline: Levels
     control: bool = True
+    design: Literal["pairs", "duet"] = "pairs"
     repeats: Annotated[int, Field(ge=1)]
     visits: Annotated[int, Field(ge=1)] = VISITS
     seed: int = 1
@@ -216,6 +217,7 @@ EXAMPLES = {
     "factors": "factors: {runtime: [native, docker], model: [resnet50]}",
     "baseline": "baseline: {runtime: native}",
     "repeats": "repeats: 5",
+    "design": "design: duet",
     "batch_size": "batch_size: 32",
     "seed": "seed: 1",
     "disturbed": "disturbed: {others: 0.1, again: 2}, or disturbed: false",

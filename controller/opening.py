@@ -119,7 +119,9 @@ def _document(
         "baseline": plan["baseline"],
         "demonstration": experiment["demonstration"],
         "factors": plan["factors"],
-        "workloads": metrics.declared(_workloads(plan)),
+        "workloads": metrics.declared(
+            _workloads(plan), in_duets=experiment.get("design") == "duet"
+        ),
         "left_out": plan["left_out"],
         "confounds": plan["confounds"],
     }

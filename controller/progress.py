@@ -18,7 +18,7 @@ def begun(run: Run, slot: dict[str, Any]) -> str:
     index = next(i for i, other in enumerate(slots, 1) if other["slot"] == slot["slot"])
     left = units.duration(run.seconds_left(estimates(slots)))
     what = " beside ".join(name(trial["levels"], run.document) for trial in slot["trials"])
-    again = ", once more" if disturbed.measured(slot) in run.latest() else ""
+    again = ", once more" if set(disturbed.measured(slot)) <= run.done() else ""
     return f"trial {index} of {len(slots)}{again}  {what}  (left: about {left})"
 
 

@@ -251,7 +251,7 @@ class Run:
 
     def due(self, pair: Sequence[dict[str, Any]]) -> tuple[int, list[dict[str, Any]]]:
         """The slots of a pair that the rule wants to be run again, and which attempt that is."""
-        trials = [disturbed.measured(slot) for slot in pair] if self.rule else []
+        trials = [t for slot in pair for t in disturbed.measured(slot)] if self.rule else []
         ended = {trial: self._causes(trial) for trial in trials}
         return disturbed.due(pair, ended, self.rule.get("again", 0))
 
