@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from strata.trial import record
 
-from controller import disturbed, opening, visits
+from controller import disturbed, opening, stopping, visits
 from controller import plan as planning
 from controller.experiment import Experiment
 from controller.results import Run
@@ -159,7 +159,8 @@ def play(run: Run, hosts: Hosts) -> None:
     """Walk through what is to be measured, as `playbooks/run.yml` does."""
     for block in visits.of(run, run.to_measure()):
         for pair in block["pairs"]:
-            _play(run, hosts, pair)
+            if not run.stopped:
+                _play(run, hosts, pair)
 
 
 def _play(run: Run, hosts: Hosts, pair: list[dict[str, Any]]) -> None:
@@ -169,3 +170,5 @@ def _play(run: Run, hosts: Hosts, pair: list[dict[str, Any]]) -> None:
     last = min(run.latest()[trial][0] for trial in disturbed.measured(pair[-1]))
     if due and number > last:
         _play(run, hosts, due)
+    else:
+        stopping.look(run)

@@ -14,7 +14,7 @@ from strata.identity import digest
 
 import workloads
 
-from . import blocks, duets, families, placing, topology
+from . import blocks, duets, families, placing, stopping, topology
 from . import cells as design
 from .experiment import Experiment, canonical
 from .levels import SUBSTRATES
@@ -87,6 +87,7 @@ def make(asked: Experiment, hosts: list[Host]) -> Plan:
     cells, left_out = _possible(experiment, hosts)
     baseline = design.baseline(experiment)
     design.check_baseline(cells, baseline)
+    stopping.check(experiment, cells, baseline, {setting(cell) for cell in cells})
     pools = placing.pools(cells, baseline, hosts)
     together = _together(experiment, cells, pools, baseline)
     estimate = _estimate(together, experiment.repeats)

@@ -57,6 +57,13 @@ def figure(record: dict[str, Any], declared: dict[str, Any]) -> str:
     return f"{text}{f'  [{flags}]' if flags else ''}"
 
 
+def in_time(run: Run, more: list[dict[str, Any]]) -> bool:
+    """Whether there is time for `more` slots beside those that are left in the time budget."""
+    left = run.seconds_left(estimates(run.slots()), more)
+    budget = units.seconds(run.document["experiment"]["time_budget"])
+    return run.wall_seconds() + left <= budget
+
+
 def estimates(slots: list[dict[str, Any]]) -> dict[str, float]:
     """The seconds that the plan assumed for a slot of each cell."""
     cells = {trial["cell"]: trial["levels"] for slot in slots for trial in slot["trials"]}

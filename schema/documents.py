@@ -297,6 +297,8 @@ class JournalEvent(BaseModel):
         "warmed_up",
         "slot_started",
         "slot_finished",
+        "not_repeated",
+        "stopped",
         "closed",
         "reported",
     ]
