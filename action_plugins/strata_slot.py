@@ -56,7 +56,7 @@ class ActionModule(RunAction):
         lines = [progress.stored(run, record) for record in records]
         again = [] if silent else self.again(run, slot, lines)
         lines += [] if silent or again else filter(None, [stopping.look(run)])
-        told = {"progress": lines, "silent": silent, "again": again, "stopped": bool(run.stopped)}
+        told = {"progress": lines, "silent": silent, "again": again, "stopped": run.stopped > 0}
         return {"changed": True, **told}
 
     def again(self, run: Run, slot: dict[str, Any], lines: list[str]) -> list[dict[str, Any]]:

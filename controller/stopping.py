@@ -61,8 +61,10 @@ def look(run: Run) -> str:
     """Where a round has just been completed and the comparison is known well enough, note that the
     run ends here. A line for people where it was looked, or ''. Raises Refused.
     """
+    if not run.document["experiment"].get("stop") or run.stopped:
+        return ""
     last = _completed(run)
-    if not run.document["experiment"].get("stop") or run.stopped or not last:
+    if not last:
         return ""
     # Half a second to import, which runs without such a rule need not pay.
     from analysis import load, stopping  # noqa: PLC0415
