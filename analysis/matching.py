@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -41,29 +41,33 @@ def assign(loaded: Loaded) -> pd.DataFrame:
     extra = [name for name in varying if name in compared and name not in PLATFORM]
     rest = [name for name in varying if name not in compared and name not in PLATFORM]
     duets = _duets(loaded.plan, run.baseline)
-    names = loaded.trials["trial"]
-    baseline = [_is_baseline(one, run.baseline) for one in levels]
+    seats = [
+        duets.get(name) or Seat("", _is_baseline(one, run.baseline), _is_control(one, run.baseline))
+        for one, name in zip(levels, loaded.trials["trial"], strict=True)
+    ]
     return loaded.trials.assign(
         arm=[_name(one, PLATFORM, extra) for one in levels],
         short=[_name(one, parts or (() if extra else PLATFORM), extra) for one in levels],
         case=[_text(one, rest) for one in levels],
         match=[canonical({k: v for k, v in one.items() if k not in compared}) for one in levels],
-        is_baseline=baseline,
-        is_reference=[duets.get(name, ("", b))[1] for name, b in zip(names, baseline, strict=True)],
-        is_control=[
-            _is_control(one, run.baseline) or (name in duets and _is_second(one, run.baseline))
-            for one, name in zip(levels, names, strict=True)
-        ],
-        duet=[duets.get(name, ("", False))[0] for name in names],
+        is_baseline=[_is_baseline(one, run.baseline) for one in levels],
+        **{name: [getattr(seat, name) for seat in seats] for name in Seat._fields},
         planned=loaded.trials["cell"].map(_planned(loaded.plan, duets)).fillna(0).astype(int),
     )
 
 
-def _duets(plan: schema.Plan, baseline: dict[str, Any]) -> dict[str, tuple[str, bool]]:
-    """Of each trial in a duet its slot, and whether it is the one that is compared with.
+class Seat(NamedTuple):
+    """A trial's place in a duet: its slot, whether it is the one that the other is compared with,
+    and whether it is that one once more (A/A)."""
 
-    Of an arm beside itself, that is the one without another label.
-    """
+    duet: str
+    is_reference: bool
+    is_control: bool
+
+
+def _duets(plan: schema.Plan, baseline: dict[str, Any]) -> dict[str, Seat]:
+    """The seats of all trials in duets. Of an arm beside itself, the one without another label is
+    compared with."""
     found = {}
     for slot in plan.slots:
         both = [trial for trial in slot.trials if trial.side]
@@ -73,7 +77,9 @@ def _duets(plan: schema.Plan, baseline: dict[str, Any]) -> dict[str, tuple[str, 
                 not _is_baseline(one.levels, baseline),
             )
         )
-        found.update({one.trial: (slot.slot, place == 0) for place, one in enumerate(both)})
+        alike = len({canonical({**one.levels, "label": None}) for one in both}) == 1
+        for place, one in enumerate(both):
+            found[one.trial] = Seat(slot.slot, place == 0, alike and place > 0)
     return found
 
 
@@ -82,10 +88,11 @@ def _is_second(levels: dict[str, Any], baseline: dict[str, Any]) -> bool:
     return "label" in baseline and levels.get("label") != baseline["label"]
 
 
-def _planned(plan: schema.Plan, duets: dict[str, tuple[str, bool]]) -> dict[str, int]:
+def _planned(plan: schema.Plan, duets: dict[str, Seat]) -> dict[str, int]:
     trials = (trial for slot in plan.slots for trial in slot.trials)
     measured = (trial for trial in trials if trial.role == "measured")
-    return dict(Counter(t.cell for t in measured if not duets.get(t.trial, ("", False))[1]))
+    asking = (t for t in measured if t.trial not in duets or not duets[t.trial].is_reference)
+    return dict(Counter(trial.cell for trial in asking))
 
 
 def _compared(run: schema.Run) -> set[str]:

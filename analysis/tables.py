@@ -97,7 +97,7 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
     sided = trials if trials["is_baseline"].any() else trials.iloc[:0]
     steps, no_steps = loading.steps(loaded) if judge_steps else (pd.DataFrame(), [])
     usage, no_usage = loading.usage(loaded) if judge_steps else (pd.DataFrame(), [])
-    judged = steadiness.judge(steps)
+    judged = steadiness.judge(steps, dict(zip(trials["trial"], trials["cell"], strict=True)))
     # Whoever may have ended a run for what it looked like has intervals that bear that.
     anytime = bool(stopping.rule(loaded.run))
     comparisons = stats.compare(sided, known, anytime=anytime)
