@@ -50,10 +50,12 @@ def known(loaded: Loaded) -> Known | None:
         return None
     trials = matching.assign(loaded)
     metric = loaded.metrics.get(asked["metric"] or loaded.metrics.leads[0])
-    named = ~trials["is_control"]
+    named = trials["role"] == "measured"
     for name, level in asked["of"].items():
         named &= trials[name].map(str) == str(level)
-    arms = set(trials.loc[named, "arm"])
+    # An A/A arm is meant only where nothing else bears these levels.
+    asking = named & ~trials["is_control"]
+    arms = set(trials.loc[asking if asking.any() else named, "arm"])
     single = stats.compare(trials, [metric], anytime=True)
     whole = stats.overall(trials, [metric], single, model=False, anytime=True)
     rows = whole[whole["arm"].isin(arms)].to_dict("records") if len(whole) else []

@@ -83,6 +83,18 @@ def test_looking_again_and_again_makes_no_false_gaps() -> None:
     assert plain > 0.15
 
 
+def test_an_a_a_arm_can_be_named_where_nothing_else_bears_its_levels(tmp_path: Path) -> None:
+    factors = {"runtime": ["native"], "label": ["a", "b"], "work": [10]}
+    stop = {"of": {"label": "b"}, "within": 0.03}
+    asked = Experiment.model_validate(
+        {**ASKED, "factors": factors, "baseline": {"label": "a"}, "stop": stop}
+    )
+    made = plan.make(asked, [plan.Host("node0", "bare_metal", ("native",), 2)])
+    run = simulated.opened(tmp_path / "brief-1", asked, made)
+    simulated.play(run, Hosts(World("w", noise=0.01), made, np.random.default_rng(1)))
+    assert 0 < run.stopped < 40
+
+
 def test_the_interval_is_where_p_is_5_percent() -> None:
     for count in (5, 6, 20, 200):
         edge = inference.Anytime(1.0, 1.0, count - 1).half_width
