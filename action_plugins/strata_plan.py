@@ -244,6 +244,7 @@ def _host(
         frozenset(facts["cpu_ids"]),
         frozenset(facts["numa_nodes"]),
         frozenset(facts["gpu"]["ids"]),
+        tuple(map(tuple, facts["cores"])),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from strata.errors import Refused
 
-from controller import disturbed, opening, visits
+from controller import disturbed, opening, stopping, visits
 from controller.action import FOLDER, STRINGS, RunAction
 from controller.results import Run
 
@@ -50,8 +50,11 @@ class ActionModule(RunAction):
             folder, given["plan"], **bits, testbed=given["testbed"], hosts=given["hosts"]
         )
         again = {name: given[name] for name in ("retry", "attempts")}
+        # A kill may have come between the last record of a round and the look at it.
+        lines = list(filter(None, [stopping.look(run)])) if there else []
         pending = opening.resumed(run, given["plan"], **bits, **again) if there else run.pending()
         return {
+            "progress": lines,
             "changed": not there,
             "blocks": visits.of(run, pending),
             "unleft": visits.unleft(run),

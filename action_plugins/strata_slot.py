@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 # Half a second to import: each task is a fork of the process that loads this file, and has it then.
 import pyarrow.parquet  # noqa: F401
-from strata import units
 from strata.errors import Refused
 
-from controller import disturbed, progress
+from controller import disturbed, progress, stopping
 from controller.action import FOLDER, RunAction
 from controller.results import Run
 
@@ -56,17 +55,19 @@ class ActionModule(RunAction):
         silent = [host for host, answer in answers.items() if "outcomes" not in answer]
         lines = [progress.stored(run, record) for record in records]
         again = [] if silent else self.again(run, slot, lines)
-        return {"changed": True, "progress": lines, "silent": silent, "again": again}
+        lines += [] if silent or again else filter(None, [stopping.look(run)])
+        told = {"progress": lines, "silent": silent, "again": again, "stopped": run.stopped > 0}
+        return {"changed": True, **told}
 
     def again(self, run: Run, slot: dict[str, Any], lines: list[str]) -> list[dict[str, Any]]:
         """The slots of this one's pair that are to be run again now; says so in `lines`."""
         number, due = run.due(run.pair(slot))
         # Of an attempt that is not over yet, the rest comes by itself.
-        if number <= run.latest()[disturbed.measured(slot)][0]:
+        if number <= min(run.latest()[trial][0] for trial in disturbed.measured(slot)):
             return []
-        left = run.seconds_left(progress.estimates(run.slots()), due)
-        if run.wall_seconds() + left > units.seconds(run.document["experiment"]["time_budget"]):
+        if not progress.in_time(run, due):
             lines.append("    not run again: there is no time for it in the time_budget")
+            run.not_repeated(due)
             return []
         most = 1 + run.rule["again"]
         lines.append(f"    its pair is run again: attempt {number} of at most {most}")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
+
+# Before any library of matrices is loaded: they are small here, and more threads would wait for
+# each other, and burn the CPU meanwhile.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def summary_lines(run_dir: Path | str, table: Literal["", "latex", "markdown"] = "") -> list[str]:

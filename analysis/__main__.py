@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,6 +74,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    # The matrices are small: more threads would wait for each other, and burn the CPU meanwhile.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(main())

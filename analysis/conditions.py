@@ -21,12 +21,24 @@ def facts(record: schema.Record) -> dict[str, Any]:
     `reported.` is from the program, `host.` what had changed on its host, `computed.` its work.
     """
     found: dict[str, Any] = {"hosts": ", ".join(record.hosts)}
+    # Of a limit that the experiment states, both arms know; any other is somebody else's.
+    if record.levels.get("quota") is None and any(map(_is_held_back, record.flags)):
+        found["held_back"] = True
     found["dataset"] = record.dataset.digest if record.dataset else ""
     found |= dict(_flat("reported", record.workload.get("environment")))
+    # Which CPUs a duet gives is the slot's; how many there are is the trial's.
+    if record.duet and isinstance(found.get("reported.cpus"), list):
+        found["reported.cpus"] = len(found["reported.cpus"])
     found |= {f"host.{item.key}": item.now for item in record.drift}
     known = record.metrics
     found |= {f"computed.{name}": known[name].value for name in COMPUTED if name in known}
     return found
+
+
+def _is_held_back(flag: schema.Flag) -> bool:
+    """By a limit on its CPU time, as its control group has counted; CPUs that were too hot bear the
+    same flag."""
+    return flag.name == "throttled" and "CPU limit" in flag.detail
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -51,6 +51,7 @@ LABELS = {
     "reported.quota": "CPU quota of the program",
     "reported.devices": "devices",
     "dataset": "dataset",
+    "held_back": "held back by a CPU limit that nobody stated",
     "ended": "failed or void trials",
 }
 
@@ -136,10 +137,13 @@ def _of_ends(trials: pd.DataFrame, arm: Arm) -> Iterator[dict[str, Any]]:
     Not those that the rule on disturbed trials voided: it never looks at how a trial ended.
     """
     ended = (trials["status"] != "ok") & (trials["cause"] != disturbed.CAUSE)
-    lost = [
-        trials[(trials["cell"] == cell) & (trials["role"] == "measured") & ended]
-        for cell in (arm.cell, arm.cell_baseline)
-    ]
+    ours = (trials["cell"] == arm.cell) & ~trials["is_reference"]
+    # A cell is in several duets: of what it is compared with those beside this arm.
+    duets = set(trials.loc[ours, "duet"]) - {""}
+    own = trials["duet"].isin(duets) if duets else trials["cell"] == arm.cell_baseline
+    theirs = trials["is_reference"] & own
+    measured = trials["role"] == "measured"
+    lost = [trials[side & measured & ended] for side in (ours, theirs)]
     if len(lost[0]) != len(lost[1]):
         yield {
             "what": LABELS["ended"],

@@ -133,7 +133,8 @@ def _changes(
             "cell": numbers[row["cell"]] if "cell" in row else None,
             "change": [_percent(row[part]) for part in ("ratio_low", "ratio", "ratio_high")],
             "sees": _short(row["detectable"] * 100),
-            "verdict": row["verdict"],
+            # An A/A comparison has none: it says how much chance gives.
+            "verdict": "chance" if row["is_control"] else row["verdict"],
             "pairs": [row["n"], row["planned"]],
             "confounds": row["confounds"],
         }

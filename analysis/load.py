@@ -54,10 +54,17 @@ class Loaded:
     set_aside: list[str]  # what records say that cannot be used, and why
     attempts: pd.DataFrame  # as `trials`, a row an attempt, earlier ones of a trial among them
 
+    @property
+    def stopped(self) -> int:
+        """The round after which its own rule has ended the run; 0 where it has not."""
+        found = (e.model_dump() for e in self.journal if e.event == "stopped")
+        return next((int(event["round"]) for event in found), 0)
+
     def progress(self) -> tuple[int, int]:
-        """Slots of which every trial has a record, and all slots."""
-        done = set(self.trials["trial"])
-        whole = [all(t.trial in done for t in slot.trials) for slot in self.plan.slots]
+        """Slots of which every trial has a record, and all slots that were to be measured."""
+        done, last = set(self.trials["trial"]), self.stopped
+        slots = [slot for slot in self.plan.slots if not last or slot.round <= last]
+        whole = [all(t.trial in done for t in slot.trials) for slot in slots]
         return sum(whole), len(whole)
 
     def notices(self) -> list[str]:
@@ -229,6 +236,8 @@ def _facts(record: schema.Record) -> dict[str, Any]:
         "launched": record.clock.launched,
         "duration_s": record.clock.finished - record.clock.launched,
         "overlap": record.beside.overlap if record.beside else None,
+        "side": record.duet.side if record.duet else 0,
+        "together_s": record.duet.seconds if record.duet else 0.0,
         "neighbour": f"{record.beside.rate.value:.4g} {record.beside.rate.unit}"
         if record.beside
         else "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -22,11 +22,14 @@ IMPLIED = {"runtime": ("network",), "distribution": ("workers", "servers", "plac
 
 
 def assign(loaded: Loaded) -> pd.DataFrame:
-    """The trials with `arm`, `short`, `case`, `match`, `is_baseline`, `is_control` and `planned`.
+    """The trials with `arm`, `short`, `case`, `match`, `is_baseline`, `is_reference`, `is_control`,
+    `duet` and `planned`.
 
     `arm` names the platform in full and `short` only the parts that vary in this run; `match`
     is equal for trials that may be compared. `is_control` marks the baseline under another label:
-    an A/A comparison. `planned` is how many measured trials the plan has of the cell.
+    an A/A comparison, and in duets also another arm beside itself. `is_reference` are those that
+    others are compared with: the baseline, and in each duet one of the two. `duet` is the slot of
+    one, or ''. `planned` is how many comparisons with a measured trial of the cell the plan has.
     """
     run = loaded.run
     levels = [json.loads(text) for text in loaded.trials["levels"]]
@@ -37,20 +40,59 @@ def assign(loaded: Loaded) -> pd.DataFrame:
     parts = [part for part in PLATFORM if part in varying]
     extra = [name for name in varying if name in compared and name not in PLATFORM]
     rest = [name for name in varying if name not in compared and name not in PLATFORM]
+    duets = _duets(loaded.plan, run.baseline)
+    seats = [
+        duets.get(name) or Seat("", _is_baseline(one, run.baseline), _is_control(one, run.baseline))
+        for one, name in zip(levels, loaded.trials["trial"], strict=True)
+    ]
     return loaded.trials.assign(
         arm=[_name(one, PLATFORM, extra) for one in levels],
         short=[_name(one, parts or (() if extra else PLATFORM), extra) for one in levels],
         case=[_text(one, rest) for one in levels],
         match=[canonical({k: v for k, v in one.items() if k not in compared}) for one in levels],
         is_baseline=[_is_baseline(one, run.baseline) for one in levels],
-        is_control=[_is_control(one, run.baseline) for one in levels],
-        planned=loaded.trials["cell"].map(_planned(loaded.plan)),
+        **{name: [getattr(seat, name) for seat in seats] for name in Seat._fields},
+        planned=loaded.trials["cell"].map(_planned(loaded.plan, duets)).fillna(0).astype(int),
     )
 
 
-def _planned(plan: schema.Plan) -> dict[str, int]:
+class Seat(NamedTuple):
+    """A trial's place in a duet: its slot, whether it is the one that the other is compared with,
+    and whether it is that one once more (A/A)."""
+
+    duet: str
+    is_reference: bool
+    is_control: bool
+
+
+def _duets(plan: schema.Plan, baseline: dict[str, Any]) -> dict[str, Seat]:
+    """The seats of all trials in duets. Of an arm beside itself, the one without another label is
+    compared with."""
+    found = {}
+    for slot in plan.slots:
+        both = [trial for trial in slot.trials if trial.side]
+        both.sort(
+            key=lambda one: (
+                _is_second(one.levels, baseline),
+                not _is_baseline(one.levels, baseline),
+            )
+        )
+        alike = len({canonical({**one.levels, "label": None}) for one in both}) == 1
+        for place, one in enumerate(both):
+            found[one.trial] = Seat(slot.slot, place == 0, alike and place > 0)
+    return found
+
+
+def _is_second(levels: dict[str, Any], baseline: dict[str, Any]) -> bool:
+    """Whether it has another label than the baseline."""
+    return "label" in baseline and levels.get("label") != baseline["label"]
+
+
+def _planned(plan: schema.Plan, duets: dict[str, Seat]) -> dict[str, int]:
     trials = (trial for slot in plan.slots for trial in slot.trials)
-    return dict(Counter(trial.cell for trial in trials if trial.role == "measured"))
+    measured = (trial for trial in trials if trial.role == "measured")
+    asking = (t for t in measured if t.trial not in duets or not duets[t.trial].is_reference)
+    return dict(Counter(trial.cell for trial in asking))
 
 
 def _compared(run: schema.Run) -> set[str]:

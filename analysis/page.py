@@ -192,12 +192,21 @@ def _answer(known: Metric, row: dict[str, Any]) -> dict[str, Any]:
         "change": text.percent(row["ratio"]) if judged else text.more(row["needed"]),
         "span": text.span(row["ratio_low"], row["ratio_high"]) if judged else "",
         "verdict": row["verdict"],
-        "meaning": text.meaning(row) if row["verdict"] == "no credible change" else "",
+        "meaning": _meaning(row),
         "model": _model(row) if judged else "",
         "confounds": row["confounds"],
         "cases": row["cases"],
         "counted": f"{row['n']} of {row['planned']} pairs",
     }
+
+
+def _meaning(row: dict[str, Any]) -> str:
+    """Beside the figures of a comparison; of an A/A comparison instead of a verdict."""
+    if row["verdict"] == "too few trials":
+        return ""
+    if row["is_control"]:
+        return text.chance(row)
+    return text.meaning(row) if row["verdict"] == "no credible change" else ""
 
 
 def _model(row: dict[str, Any]) -> str:
@@ -221,6 +230,7 @@ def _comparison(row: dict[str, Any], means: dict[str, float], how: Scale) -> dic
         "beside": "does not hold beside the other cells (Holm)" if stands_alone(row) else "",
         "needed": text.more(row["needed"]) if row["needed"] else "",
         "confounds": row["confounds"],
+        "chance": _meaning(row) if row["is_control"] else "",
         "difference": f"{sign}{how.text(abs(difference))}" if math.isfinite(difference) else DASH,
         "verdict": row["verdict"],
     }  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from . import covariate, disturbed, inference, text
+from . import covariate, disturbed, duets, inference, text
 from .metrics import DASH
 from .tables import Tables, records
 
@@ -37,7 +37,7 @@ class Table:
 
 def tables(found: Tables) -> list[Table]:
     """Those that this run has data for."""
-    kinds = (limits, grid, neighbours, used, with_all, at_equal_speed)
+    kinds = (limits, grid, neighbours, beside_each_other, used, with_all, at_equal_speed)
     return [table for table in (kind(found) for kind in kinds) if table.rows]
 
 
@@ -208,6 +208,27 @@ def neighbours(found: Tables) -> Table:
         ("Platform", "Case", "Overlap", "Rate of the neighbour"),
         rows,
         {2},
+    )
+
+
+def beside_each_other(found: Tables) -> Table:
+    """A row for each two arms of a duet, in both directions: what one takes from the other."""
+    rows = []
+    for metric in found.loaded.metrics.leads:
+        for one in duets.taken(found.trials, metric):
+            ends = {"ratio": inference.ratio(one.effect.mean), "n": one.rounds}
+            ends |= {"ratio_low": inference.ratio(one.effect.low)}
+            ends |= {"ratio_high": inference.ratio(one.effect.high)}
+            rows.append((one.short, one.beside, found.metric(metric).label, *_answer(ends)))
+    return Table(
+        "What they take from each other",
+        "How much faster or slower the trials of each arm were beside the other than beside their "
+        "own like (A/A) in the same round, over all cases. So much of a change may be what the one "
+        "takes from the other: memory bandwidth, caches, frequency. What two equal ones take from "
+        "each other is in both, and in no ratio.",
+        ("Platform", "Beside", "Metric", "Change", "95 %", "Rounds"),
+        rows,
+        {3, 4, 5},
     )
 
 

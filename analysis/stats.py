@@ -17,7 +17,7 @@ from . import inference, sensitivity
 from .inference import NOTHING, Estimate
 from .load import check_digests, usable
 from .metrics import Better, Metric
-from .pairing import Arm, Array, arms
+from .pairing import Arm, Array, Sides, arms
 
 __all__ = ["FEWEST", "compare", "overall", "summarise", "verdict"]
 
@@ -102,7 +102,9 @@ def compared(metrics: Sequence[Metric]) -> list[Metric]:
     return [metric for metric in metrics if metric.better]
 
 
-def compare(trials: pd.DataFrame, metrics: Sequence[Metric]) -> pd.DataFrame:
+def compare(
+    trials: pd.DataFrame, metrics: Sequence[Metric], *, anytime: bool = False
+) -> pd.DataFrame:
     """A row a cell off the baseline and metric: what its pairs say, beside how many there are.
 
     `n` pairs of `planned`; `ratio` (a geometric mean) and `ratio_median`, `difference` in the
@@ -110,6 +112,9 @@ def compare(trials: pd.DataFrame, metrics: Sequence[Metric]) -> pd.DataFrame:
     for the cells of the run; `detectable`, the least change that would have been found, as a share;
     `needed`, how many pairs a verdict still needs; the verdict. `is_control` marks an A/A
     comparison, which is no question and takes no part in the correction.
+
+    With `anytime` the intervals are those that hold whenever one looks, as for a run that ends when
+    they are narrow enough.
 
     Raises UnequalDigests when the trials did not all run the same bits on the same data.
     """
@@ -119,13 +124,13 @@ def compare(trials: pd.DataFrame, metrics: Sequence[Metric]) -> pd.DataFrame:
         for metric in compared(metrics):
             # Neither arm has a metric that the case does not know, such as input capacity.
             if any(arm.has(trials, metric.name)) or not (arm.trials or arm.baseline):
-                rows.append(_row(trials, arm, metric))
+                rows.append(_row(trials, arm, metric, anytime=anytime))
     return _corrected(pd.DataFrame(rows))
 
 
-def _row(trials: pd.DataFrame, arm: Arm, metric: Metric) -> dict[str, Any]:
-    ours, theirs = arm.values(trials, metric.name)
-    ratio, difference = effects(ours, theirs)
+def _row(trials: pd.DataFrame, arm: Arm, metric: Metric, *, anytime: bool) -> dict[str, Any]:
+    ours, theirs, sides = arm.values(trials, metric.name)
+    ratio, difference = effects(ours, theirs, sides, anytime=anytime)
     return {
         **_names(arm),
         "cell": arm.cell,
@@ -147,13 +152,20 @@ def _names(arm: Arm) -> dict[str, Any]:
     return {key: getattr(arm, key) for key in ("case", "arm", "short", "is_control")}
 
 
-def effects(ours: Array, theirs: Array) -> tuple[Estimate, Estimate]:
+def effects(
+    ours: Array, theirs: Array, sides: Sides, *, anytime: bool = False
+) -> tuple[Estimate, Estimate]:
     """Log-ratio and difference within pairs; no log-ratio where a value is not above zero."""
     if not len(ours):
         return NOTHING, NOTHING
+
+    def estimate(differences: Array) -> Estimate:
+        if anytime:
+            return inference.at_any_time([inference.balanced(differences, sides)])
+        return inference.of_duets(differences, sides)
+
     positive = bool((ours > 0).all() and (theirs > 0).all())
-    ratio = inference.of_pairs(np.log(ours / theirs)) if positive else NOTHING
-    return ratio, inference.of_pairs(ours - theirs)
+    return estimate(np.log(ours / theirs)) if positive else NOTHING, estimate(ours - theirs)
 
 
 def as_ratio(effect: Estimate) -> dict[str, float]:
@@ -196,7 +208,12 @@ def _corrected(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def overall(
-    trials: pd.DataFrame, metrics: Sequence[Metric], single: pd.DataFrame, *, model: bool = True
+    trials: pd.DataFrame,
+    metrics: Sequence[Metric],
+    single: pd.DataFrame,
+    *,
+    model: bool = True,
+    anytime: bool = False,
 ) -> pd.DataFrame:
     """A row for each arm and metric: the geometric mean of its ratios over all cases, with verdict.
 
@@ -212,18 +229,22 @@ def overall(
         named.setdefault((arm.arm, arm.short), []).append(arm)
     rows = []
     for metric in compared(metrics):
-        fitted = sensitivity.fit(trials, metric.name) if model and metric.headline else {}
+        # Of duets it would take two trials at the same time for two in turn.
+        asked = model and metric.headline and not trials["side"].any()
+        fitted = sensitivity.fit(trials, metric.name) if asked else {}
         for (name, short), found in named.items():
             if any(any(arm.has(trials, metric.name)) for arm in found):
                 control = all(arm.is_control for arm in found)
                 keys = {"arm": name, "short": short, "is_control": control, "metric": metric.name}
                 own = single[(single["arm"] == name) & (single["metric"] == metric.name)]
-                answer = _over_cases(trials, found, metric)
+                answer = _over_cases(trials, found, metric, anytime=anytime)
                 rows.append(keys | answer | _counts(own) | fitted.get(name, sensitivity.NONE))
     return pd.DataFrame(rows)
 
 
-def _over_cases(trials: pd.DataFrame, found: Sequence[Arm], metric: Metric) -> dict[str, Any]:
+def _over_cases(
+    trials: pd.DataFrame, found: Sequence[Arm], metric: Metric, *, anytime: bool
+) -> dict[str, Any]:
     values = [arm.values(trials, metric.name) for arm in found]
     ratios = [effects(*both)[0] for both in values]
     used = [ratio for ratio in ratios if not math.isnan(ratio.error)]
@@ -232,15 +253,20 @@ def _over_cases(trials: pd.DataFrame, found: Sequence[Arm], metric: Metric) -> d
     effect = inference.of_cases(used) if used else inference.of_cases(one)
     pairs = sum(
         len(ours)
-        for (ours, _), ratio in zip(values, ratios, strict=True)
+        for (ours, *_), ratio in zip(values, ratios, strict=True)
         if not math.isnan(ratio.error)
     )
+    count = pairs
+    if anytime and one:
+        known = [v for v, ratio in zip(values, ratios, strict=True) if not math.isnan(ratio.mean)]
+        cases = [inference.balanced(np.log(ours / theirs), sides) for ours, theirs, sides in known]
+        effect, count = inference.at_any_time(cases), min(map(len, cases))
     return {
         "cases": len(used),
         "n": pairs,
         "planned": sum(arm.planned for arm in found),
         **as_ratio(effect),
-        **_judged(effect, metric.better, pairs),
+        **_judged(effect, metric.better, count),
     }
 
 

@@ -4,11 +4,14 @@ Steps of a trial are not independent: caches, clocks and neighbours make a slow 
 one. What differs within a window is held against how much its level wanders by itself: the
 long-run variance of what is left when the difference is taken out, from its lag-1 correlation
 (Andrews, Econometrica 59, 1991), which is corrected for its bias in short series (Marriott and
-Pope, Biometrika 41, 1954).
+Pope, Biometrika 41, 1954). A short window hardly knows it. So, from four trials of a cell on, that
+of all of them is taken: their medians, which a few disturbed ones do not move.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +28,9 @@ FEWEST = 3 * FEWEST_IN_THIRD
 # simulations fewer than 5 in 100 steady windows reach this, up to a correlation of 0.95.
 SHARE = 0.05
 ERRORS = 9.0
+# Where the yardstick is that of so many trials or more, it is known better, and fewer are enough.
+FEWEST_TRIALS = 4
+ERRORS_OF_CELL = 7.0
 # Long windows are judged by the means of so many parts, which are less correlated than steps.
 PARTS = 60
 SHORTEST = 6  # the least stretch that can be told, as one part in so many of the window
@@ -48,10 +54,19 @@ class Level(NamedTuple):
     share: float
     errors: float
     trend: bool
+    most: float = ERRORS  # so many errors are nothing
 
     @property
     def found(self) -> bool:
-        return abs(self.share) > SHARE and self.errors > ERRORS
+        return abs(self.share) > SHARE and self.errors > self.most
+
+
+class Yardstick(NamedTuple):
+    """How much the level of a cell's windows wanders by itself: the long-run variance of what is
+    left beside a stretch, and beside a trend (of logarithms)."""
+
+    stretch: float
+    trend: float
 
 
 STEADY = Level(0, 0, 0.0, 0.0, False)
@@ -66,22 +81,41 @@ def outliers(durations: Array) -> NDArray[np.bool_]:
     return far if far.mean() <= RARE else np.zeros_like(far)
 
 
-def level(durations: Array) -> Level:
+def level(durations: Array, of_cell: Yardstick | None = None) -> Level:
     """The stretch, or the trend, that stands out most in a window of steps. Outliers do not count.
 
     A stretch may lie anywhere, so that thirds of all kinds are compared: a slow middle is found as
-    well as a slow end.
+    well as a slow end. Without the yardstick of its cell a window is held against its own.
     """
-    far = outliers(durations)
-    logs = np.log(np.where(far, np.median(durations), durations))
-    edges = np.linspace(0, len(logs), min(len(logs), PARTS) + 1).round().astype(int)
-    parts = np.add.reduceat(logs, edges[:-1]) / np.diff(edges)
-    stretch, trend = _stretch(parts), _trend(parts)
-    most = max(stretch, trend, key=lambda found: found.errors)
+    parts, edges = _parts(durations)
+    (stretch, size, left), (trend, rise, rest) = _stretch(parts), _trend(parts)
+    own = of_cell or Yardstick(_long_run([left]), _long_run([rest]))
+    found = [
+        each._replace(errors=_errors(scaled, variance), most=ERRORS_OF_CELL if of_cell else ERRORS)
+        for each, scaled, variance in ((stretch, size, own.stretch), (trend, rise, own.trend))
+    ]
+    most = max(found, key=lambda each: each.errors)
     return most._replace(begin=int(edges[most.begin]), end=int(edges[most.end]))
 
 
-def _stretch(parts: Array) -> Level:
+def yardstick(windows: Sequence[Array]) -> Yardstick | None:
+    """That of the windows of one cell; None where they are too few to know it any better."""
+    if len(windows) < FEWEST_TRIALS:
+        return None
+    every = [_parts(durations)[0] for durations in windows]
+    return Yardstick(*(_long_run([look(p)[2] for p in every]) for look in (_stretch, _trend)))
+
+
+def _parts(durations: Array) -> tuple[Array, NDArray[np.int64]]:
+    """The means of the logarithms of neighbouring steps, and where each of these parts begins."""
+    far = outliers(durations)
+    logs = np.log(np.where(far, np.median(durations), durations))
+    edges = np.linspace(0, len(logs), min(len(logs), PARTS) + 1).round().astype(np.int64)
+    return np.add.reduceat(logs, edges[:-1]) / np.diff(edges), edges
+
+
+def _stretch(parts: Array) -> tuple[Level, float, Array]:
+    """The stretch, how far it is apart in standard deviations of a part, and what is left."""
     count = len(parts)
     least = max(2, count // SHORTEST)
     begins, ends = np.triu_indices(count + 1, 1)
@@ -100,40 +134,50 @@ def _stretch(parts: Array) -> Level:
     left = parts - parts.mean() - change * (apart - apart.mean())
     if end - begin > count / 2 and 0 in (begin, count - end):
         begin, end, change = (0, begin, -change) if begin else (end, count, -change)
-    return Level(begin, end, float(np.expm1(change)), _errors(abs(scaled[at]), left), False)
+    found = Level(begin, end, float(np.expm1(change)), np.nan, False)
+    return found, float(abs(scaled[at])), left
 
 
-def _trend(parts: Array) -> Level:
+def _trend(parts: Array) -> tuple[Level, float, Array]:
+    """The same of a trend."""
     count = len(parts)
     along = np.linspace(-0.5, 0.5, count)
     rise = float(along @ parts / (along @ along))
     left = parts - parts.mean() - rise * along
     scaled = abs(rise) * float(np.sqrt(along @ along))
-    return Level(0, count, float(np.expm1(rise)), _errors(scaled, left), True)
+    return Level(0, count, float(np.expm1(rise)), np.nan, True), scaled, left
 
 
-def _errors(scaled: float, left: Array) -> float:
-    """How many long-run standard deviations of what is left a difference is.
-
-    What is left has lost two means, for which variance and correlation are corrected.
-    """
-    count, power = len(left), float(left @ left)
-    if power < count * SILENT**2:  # no noise at all: any difference is one
+def _errors(scaled: float, long_run: float) -> float:
+    """How many long-run standard deviations a difference is."""
+    if long_run == 0:  # no noise at all: any difference is one
         return np.inf if scaled > SILENT else 0.0
-    raw = float(left[1:] @ left[:-1]) / power
-    correlation = min(max((count * raw + 2) / (count - 6), 0.0), MOST_CORRELATED)
-    long_run = power / (count - 2) * (1 + correlation) / (1 - correlation)
     return float(scaled / np.sqrt(long_run))
 
 
-def judge(steps: pd.DataFrame) -> pd.DataFrame:
+def _long_run(every: Sequence[Array]) -> float:
+    """The long-run variance of what is left of windows, by the medians of their variances and
+    correlations. What is left has lost two means, for which both are corrected."""
+    variances, correlations = [], []
+    for left in every:
+        count, power = len(left), float(left @ left)
+        silent = power < count * SILENT**2
+        variances.append(0.0 if silent else power / (count - 2))
+        raw = 0.0 if silent else float(left[1:] @ left[:-1]) / power
+        correlations.append((count * raw + 2) / (count - 6))
+    correlation = min(max(float(np.median(correlations)), 0.0), MOST_CORRELATED)
+    return float(np.median(variances)) * (1 + correlation) / (1 - correlation)
+
+
+def judge(steps: pd.DataFrame, cells: Mapping[str, str] | None = None) -> pd.DataFrame:
     """A row a trial with measured steps: trial, judged, steady, state, drift (share), detail,
     outliers (how many steps), of (how many there are).
 
     `state` is `steady`, `not_steady` where a stretch is apart and the rest is steady, or
     `no_steady_state` where the window goes on changing or no rest of it is steady. What is judged
     is the time for an item, of the slowest worker of a step: some workloads do as much in every
-    step, others work for as long. A step in which nothing was done counts as one item.
+    step, others work for as long. A step in which nothing was done counts as one item. `cells` says
+    of which cell each trial is; without it, every window is held against itself.
     """
     columns = ["trial", "judged", "steady", "state", "drift", "detail", "outliers", "of"]
     if steps.empty:
@@ -141,11 +185,20 @@ def judge(steps: pd.DataFrame) -> pd.DataFrame:
     measured = steps[steps["phase"] == "measured"]
     each = measured["duration_s"] / measured["items"].clip(lower=1)
     slowest = each.groupby([measured["trial"], measured["step"]], sort=True).max()
+    windows = {
+        str(trial): series.to_numpy(dtype=np.float64)
+        for trial, series in slowest.groupby(level="trial", sort=False, observed=True)
+    }
+    alike: dict[str, list[Array]] = defaultdict(list)
+    for trial, durations in windows.items():
+        if len(durations) >= FEWEST:
+            alike[(cells or {}).get(trial, trial)].append(durations)
+    yardsticks = {cell: yardstick(own) for cell, own in alike.items()}
     rows = []
-    for trial, series in slowest.groupby(level="trial", sort=False):
-        durations = series.to_numpy(dtype=np.float64)
+    for trial, durations in windows.items():
         judged = len(durations) >= FEWEST
-        state, found = _state(durations) if judged else ("steady", STEADY)
+        of_cell = yardsticks.get((cells or {}).get(trial, trial))
+        state, found = _state(durations, of_cell) if judged else ("steady", STEADY)
         rows.append(
             {
                 **{"trial": trial, "judged": judged, "steady": state == "steady", "state": state},
@@ -158,12 +211,12 @@ def judge(steps: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _state(durations: Array) -> tuple[str, Level]:
-    found = level(durations)
+def _state(durations: Array, of_cell: Yardstick | None) -> tuple[str, Level]:
+    found = level(durations, of_cell)
     if not found.found:
         return "steady", found
     rest = np.delete(durations, np.s_[found.begin : found.end])
-    if found.trend or (len(rest) >= FEWEST and level(rest).found):
+    if found.trend or (len(rest) >= FEWEST and level(rest, of_cell).found):
         return "no_steady_state", found
     return "not_steady", found
 

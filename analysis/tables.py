@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from . import disturbed, equality, matching, stats, steadiness
+from . import disturbed, equality, matching, stats, steadiness, stopping
 from . import load as loading
 from .load import Loaded
 from .metrics import Metric
@@ -29,7 +29,7 @@ class Tables:
     trials struck each arm, see `disturbed`; without_rule: as `overall`, were there no such rule,
     and empty where it struck nobody. unjudged: how many trials have too few
     measured steps to tell whether they were steady. steps, usage: see `load`. unread: the files of
-    which they lack the rows, and why.
+    which they lack the rows, and why. ended: how the run ended, where it had a rule for that.
     """
 
     loaded: Loaded
@@ -47,6 +47,7 @@ class Tables:
     steps: pd.DataFrame
     usage: pd.DataFrame
     unread: list[str]
+    ended: str = ""
 
     def notices(self) -> list[str]:
         """What a reader must know of the completeness of the run and of this report."""
@@ -56,6 +57,7 @@ class Tables:
             found.append(
                 f"{lost} of {planned} pairs dropped: a trial of each failed, is void or missing."
             )
+        found += [self.ended] if self.ended else []
         found += [f"Confounded: {equality.told(row)}." for row in records(self.confounds)]
         return found + [f"Left out of the figures: {each}" for each in self.unread]
 
@@ -95,9 +97,11 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
     sided = trials if trials["is_baseline"].any() else trials.iloc[:0]
     steps, no_steps = loading.steps(loaded) if judge_steps else (pd.DataFrame(), [])
     usage, no_usage = loading.usage(loaded) if judge_steps else (pd.DataFrame(), [])
-    judged = steadiness.judge(steps)
-    comparisons = stats.compare(sided, known)
-    overall = stats.overall(sided, known, comparisons)
+    judged = steadiness.judge(steps, dict(zip(trials["trial"], trials["cell"], strict=True)))
+    # Whoever may have ended a run for what it looked like has intervals that bear that.
+    anytime = bool(stopping.rule(loaded.run))
+    comparisons = stats.compare(sided, known, anytime=anytime)
+    overall = stats.overall(sided, known, comparisons, anytime=anytime)
     confounds = equality.confounds(loaded, sided, known)
     by_cell = _named(comparisons, confounds, "cell")
     by_arm = _named(overall, confounds, "arm")
@@ -116,15 +120,16 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
         ).merge(names_of, on="trial"),
         lost=trials[trials["status"] != "ok"],
         struck=disturbed.struck(loaded.attempts, trials),
-        without_rule=_without_rule(loaded, known),
+        without_rule=_without_rule(loaded, known, anytime=anytime),
         unjudged=int((~judged["judged"].astype(bool)).sum()),
         steps=steps,
         usage=usage,
         unread=no_steps + no_usage,
+        ended=stopping.notice(loaded),
     )
 
 
-def _without_rule(loaded: Loaded, known: list[Metric]) -> pd.DataFrame:
+def _without_rule(loaded: Loaded, known: list[Metric], *, anytime: bool) -> pd.DataFrame:
     """The answer over all cases as it would be if no trial had been void for being disturbed."""
     if not (loaded.attempts["cause"] == disturbed.CAUSE).any():
         return pd.DataFrame()
@@ -132,8 +137,8 @@ def _without_rule(loaded: Loaded, known: list[Metric]) -> pd.DataFrame:
     trials = matching.assign(replace(loaded, trials=first))
     if not trials["is_baseline"].any():
         return pd.DataFrame()
-    single = stats.compare(trials, known)
-    return stats.overall(trials, known, single, model=False)
+    single = stats.compare(trials, known, anytime=anytime)
+    return stats.overall(trials, known, single, model=False, anytime=anytime)
 
 
 def _named(rows: pd.DataFrame, confounds: pd.DataFrame, by: str) -> list[str]:

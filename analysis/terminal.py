@@ -106,6 +106,8 @@ def verdict(row: Mapping[Any, Any]) -> str:
     """A verdict with what it needs, or with what is left of it beside the other cells."""
     if row["verdict"] == "too few trials":
         return text.meaning(row)
+    if row.get("is_control"):
+        return text.chance(row)
     doubts = ["alone"] * stands_alone(row) + ["confounded"] * bool(row.get("confounds"))
     return f"{row['verdict']} ({', '.join(doubts)})" if doubts else str(row["verdict"])
 

@@ -65,6 +65,12 @@ def more(needed: int, unit: str = "pair") -> str:
     return f"{needed} more {unit}{'' if needed == 1 else 's'}{aside} needed"
 
 
+def chance(row: Mapping[Any, Any]) -> str:
+    """What an A/A comparison says: how much chance alone gives. It has no verdict, since that it
+    finds nothing proves no quiet machine, and what it finds is no effect of anything."""
+    return f"chance alone: up to {largest(row['ratio_low'], row['ratio_high'])}"
+
+
 def meaning(row: Mapping[Any, Any]) -> str:
     """What a comparison says beyond its figures, in words.
 

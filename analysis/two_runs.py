@@ -195,7 +195,7 @@ def _through_pairs(cell: Cell, name: str) -> tuple[Estimate, int]:
     values = [arm.values(trials, name) for trials, arm in cell.arms]
     ratios = [stats.effects(*both)[0] for both in values if len(both[0])]
     known = [ratio for ratio in ratios if not math.isnan(ratio.mean)]
-    return inference.of_cases(known), sum(len(ours) for ours, _ in values) if known else 0
+    return inference.of_cases(known), sum(len(ours) for ours, *_ in values) if known else 0
 
 
 def _by_itself(cell: Cell, name: str) -> tuple[Estimate, int]:

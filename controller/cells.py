@@ -46,15 +46,17 @@ def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
 def _controls(experiment: Experiment, cells: list[Cell]) -> list[Cell]:
     """The baseline once more under another label: what differs between the two is chance (A/A).
 
-    None where the experiment does not want it, has labels of its own, compares nothing, or
-    measures every cell once, which says nothing of chance.
+    In duets every arm once more, to be beside itself. None where the experiment does not want it,
+    has labels of its own, compares nothing, or measures every cell once, which says nothing of
+    chance.
     """
     if not has_control(experiment):
         return []
     of = baseline(experiment)
     if all(is_baseline(cell, of) for cell in cells):
         return []
-    return [replace(cell, label=CONTROL) for cell in cells if is_baseline(cell, of)]
+    every = experiment.design == "duet"
+    return [replace(cell, label=CONTROL) for cell in cells if every or is_baseline(cell, of)]
 
 
 def has_control(experiment: Experiment) -> bool:

@@ -46,12 +46,13 @@ def judge(record: dict[str, Any], rule: dict[str, Any]) -> None:
 def pairs(slots: Iterable[Slot], baseline: Levels) -> list[list[Slot]]:
     """The slots by the case and the round that they are arms of, in their order.
 
-    Slots of before rounds were planned stand for themselves.
+    Slots of before rounds were planned stand for themselves, and so do duets: they hold both arms.
     """
     found: dict[tuple[Any, ...], list[Slot]] = {}
     for slot in slots:
         case = cells.case_of(slot["trials"][0]["levels"], baseline)
-        where = (slot["block"], slot["round"], case) if slot["round"] else (slot["slot"],)
+        alone = not slot["round"] or len(measured(slot)) > 1
+        where = (slot["slot"],) if alone else (slot["block"], slot["round"], case)
         found.setdefault(where, []).append(slot)
     return list(found.values())
 
@@ -65,19 +66,20 @@ def due(
     trials, `again` times at most. `attempts` are those of each measured trial. Of an attempt that
     a kill has cut short the rest is due.
     """
-    ended = [attempts.get(measured(slot), {}) for slot in pair]
-    if all(ended):
+    ended = [[attempts.get(trial, {}) for trial in measured(slot)] for slot in pair]
+    if all(map(all, ended)):
         for number in range(1, again + 1):
-            if any(each.get(number) == CAUSE for each in ended):
-                left = [s for s, each in zip(pair, ended, strict=True) if max(each) <= number]
+            if any(each.get(number) == CAUSE for own in ended for each in own):
+                last = [min(map(max, own)) for own in ended]
+                left = [s for s, attempt in zip(pair, last, strict=True) if attempt <= number]
                 if left:
                     return number + 1, left
     return 0, []
 
 
-def measured(slot: Slot) -> str:
-    """The trial of a slot that is measured."""
-    return next(str(t["trial"]) for t in slot["trials"] if t["role"] == "measured")
+def measured(slot: Slot) -> list[str]:
+    """The trials of a slot that are measured: one, or both of a duet."""
+    return [str(t["trial"]) for t in slot["trials"] if t["role"] == "measured"]
 
 
 def before(rule: dict[str, Any], slots: Sequence[Slot]) -> dict[str, Any]:

@@ -93,6 +93,14 @@ class Disturbed(Closed):
     warm_up: bool = True  # whether a slot that is not measured comes first on each host
 
 
+class Stop(Closed):
+    """When a run ends before all of its repeats: as soon as one comparison is known so narrowly."""
+
+    of: Annotated[Levels, Field(min_length=1)]  # levels of the arm that is compared
+    within: Annotated[float, Field(gt=0, lt=1)]  # half of the interval, as a share of the ratio
+    metric: str = ""  # the first headline of the workload unless it is stated
+
+
 class Slice(Closed):
     """A named small part of an experiment; what it states replaces the experiment's own."""
 
@@ -117,6 +125,7 @@ class Experiment(Closed):
     exclude: list[dict[str, Level | list[Level]]] = []
     baseline: Levels
     control: bool = True
+    design: Literal["pairs", "duet"] = "pairs"
     repeats: Annotated[int, Field(ge=1)]
     visits: Annotated[int, Field(ge=1)] = VISITS
     seed: int = 1
@@ -124,6 +133,7 @@ class Experiment(Closed):
     time_budget: str | int = "12h"
     disk_budget: str | int = "20G"
     disturbed: Disturbed | Literal[False] = Disturbed()
+    stop: Stop | None = None
     dataset: Dataset | None = None
     slices: dict[Name, Slice] = {}
 
@@ -207,6 +217,7 @@ PARTS: dict[str, type[BaseModel]] = {
     "dataset": Dataset,
     "backgrounds": Background,
     "disturbed": Disturbed,
+    "stop": Stop,
     "slices": Slice,
 }
 EXAMPLES = {
@@ -216,6 +227,8 @@ EXAMPLES = {
     "factors": "factors: {runtime: [native, docker], model: [resnet50]}",
     "baseline": "baseline: {runtime: native}",
     "repeats": "repeats: 5",
+    "design": "design: duet",
+    "stop": "stop: {of: {runtime: docker}, within: 0.03}",
     "batch_size": "batch_size: 32",
     "seed": "seed: 1",
     "disturbed": "disturbed: {others: 0.1, again: 2}, or disturbed: false",
@@ -297,6 +310,10 @@ def canonical(experiment: Experiment) -> Experiment:
                 for rule in experiment.excluded
             ],
             "baseline": _levels(workload, experiment.baseline, "baseline"),
+            "stop": experiment.stop
+            and experiment.stop.model_copy(
+                update={"of": _levels(workload, experiment.stop.of, "stop.of")}
+            ),
         }
     )
 
@@ -370,6 +387,9 @@ def _stated(experiment: Experiment) -> Iterator[tuple[str, str]]:
     yield from (("option", name) for name in experiment.options)
     yield from (("factor in exclude", name) for rule in experiment.exclude for name in rule)
     yield from (("factor in baseline", name) for name in experiment.baseline)
+    yield from (
+        ("factor in stop", name) for name in (experiment.stop.of if experiment.stop else ())
+    )
 
 
 def _check_baseline(experiment: Experiment) -> None:

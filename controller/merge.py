@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from strata.trial import disturbance
@@ -20,6 +21,8 @@ Row = dict[str, Any]
 
 # Of the measured window of a trial, the share that its background job must have run beside.
 OVERLAP = 0.95
+# What the two trials of a duet are compared by.
+RATE = "rate_together"
 # Reasons that follow from another member's.
 SECONDARY = ("peer", "controller_lost")
 # How a metric follows from those of the members of its role, as `workloads._declare.Combine` says;
@@ -45,6 +48,13 @@ def metrics_of_clusters(items: str) -> tuple[Metric, ...]:
     )
 
 
+def metrics_of_duets(own: Iterable[Metric], items: str | None) -> list[Metric]:
+    """What is measured of both trials of a duet: how fast each was while both were measured, and
+    their `own` metrics, which are no headline: a part of their windows is after the other's end."""
+    rate = Metric(RATE, "Rate while both measured", f"{items}/s", "higher", headline=True)
+    return [rate, *(replace(metric, headline=False) for metric in own)]
+
+
 def slot(
     trials: list[dict[str, Any]], outcomes: list[Outcome], declared: dict[str, dict[str, Any]]
 ) -> list[Outcome]:
@@ -63,6 +73,11 @@ def slot(
         if asked["role"] == "measured" and background:
             items = declared[background[0]["levels"]["workload"]]["items"]
             judge(merged[asked["trial"]], merged[background[0]["trial"]], items)
+    both = [asked for asked in trials if asked.get("side")]
+    if both:
+        items = declared[both[0]["levels"]["workload"]]["items"]
+        one, other = (merged[asked["trial"]] for asked in both)
+        duet(one, other, items)
     return list(merged.values())
 
 
@@ -270,6 +285,33 @@ def judge(measured: Outcome, background: Outcome, items: str | None) -> None:
         why = (other["reason"] or {}).get("message", "").splitlines()[-1:]
         message = ": ".join([f"{ran}, less than {OVERLAP:.0%}", *why])
         record["reason"] = {"cause": "overlap", "message": message}
+
+
+def duet(first: Outcome, second: Outcome, items: str | None) -> None:
+    """Say in both records how fast each was while both were measured, in `items` of their steps.
+
+    The end of one ends the time in which they are compared. Void where there was no such time,
+    though both ended well.
+    """
+    both = (first, second)
+    rows = [[r for r in _rows(one, 0.0) if r["phase"] == "measured"] for one in both]
+    windows = [window(own) if own else (0.0, 0.0) for own in rows]
+    begin, end = max(w[0] for w in windows), min(w[1] for w in windows)
+    seconds = max(0.0, end - begin) if all(rows) else 0.0
+    well = all(one["record"]["status"] == "ok" for one in both)
+    for one, other, own, (since, until) in zip(both, reversed(both), rows, windows, strict=True):
+        record = one["record"]
+        if record.get("duet"):
+            share = seconds / (until - since) if own else 0.0
+            told = {"trial": other["record"]["trial"], "seconds": seconds, "share": share}
+            record["duet"] |= told
+        if well and seconds:
+            done = sum(_inside(row, begin, end) * row["items"] for row in own)
+            record["metrics"][RATE] = {"value": done / seconds, "unit": f"{items}/s"}
+        elif well:
+            record["status"] = "void"
+            message = "the two trials of its duet were never measured at the same time"
+            record["reason"] = {"cause": "overlap", "message": message}
 
 
 def _inside(row: Row, begin: float, end: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from strata.errors import Refused
 from strata.trial.record import DATASET, IMAGE
 
-from . import metrics
+from . import metrics, progress
 from .results import Run
 
 
@@ -49,7 +49,10 @@ def resumed(
         _check_same_bits(run, _images(plan, images), dataset)
     if pending or not run.closed():
         run.event("resumed", **_instances(plan["hosts"]))
-    return pending
+    for due in run.repeats():
+        if not progress.in_time(run, due):
+            run.not_repeated(due)
+    return run.to_measure(retry, attempts)
 
 
 def _instances(hosts: dict[str, Any]) -> dict[str, dict[str, str]]:
@@ -119,7 +122,9 @@ def _document(
         "baseline": plan["baseline"],
         "demonstration": experiment["demonstration"],
         "factors": plan["factors"],
-        "workloads": metrics.declared(_workloads(plan)),
+        "workloads": metrics.declared(
+            _workloads(plan), in_duets=experiment.get("design") == "duet"
+        ),
         "left_out": plan["left_out"],
         "confounds": plan["confounds"],
     }

@@ -32,6 +32,7 @@ class Host:
     cpus: frozenset[int] | None = None
     nodes: frozenset[int] | None = None  # of NUMA
     gpus: frozenset[str] | None = None  # by number and by UUID
+    siblings: tuple[tuple[int, ...], ...] | None = None  # its CPUs by core
 
 
 Pools = dict[str, list[Host]]  # a cell's name -> the hosts that it runs on in turn

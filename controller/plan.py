@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from strata import members, networks, units
@@ -13,7 +14,7 @@ from strata.identity import digest
 
 import workloads
 
-from . import blocks, families, placing, topology
+from . import blocks, duets, families, placing, stopping, topology
 from . import cells as design
 from .experiment import Experiment, canonical
 from .levels import SUBSTRATES
@@ -42,6 +43,7 @@ class Trial:
     levels: Levels
     members: list[members.Member]
     scratch: bool  # whether it is given space to write to
+    side: int = 0  # of a duet, which half of the host's CPUs it has, 1 or 2
 
 
 @dataclass(frozen=True)
@@ -85,19 +87,43 @@ def make(asked: Experiment, hosts: list[Host]) -> Plan:
     cells, left_out = _possible(experiment, hosts)
     baseline = design.baseline(experiment)
     design.check_baseline(cells, baseline)
+    stopping.check(experiment, cells, baseline, {setting(cell) for cell in cells})
     pools = placing.pools(cells, baseline, hosts)
-    estimate = _estimate(cells, pools, experiment.repeats)
+    together = _together(experiment, cells, pools, baseline)
+    estimate = _estimate(together, experiment.repeats)
     _check_budget(asked, estimate, len(cells))
-    slots = _slots(experiment, cells, pools, baseline)
+    slots = _slots(experiment, together, baseline)
     _check_memory(slots, hosts)
     return Plan(
         slots,
         estimate,
         left_out,
-        placing.confounds(cells, baseline, pools),
+        [] if experiment.design == "duet" else placing.confounds(cells, baseline, pools),
         design.varying(experiment, cells),
         baseline,
     )
+
+
+@dataclass(frozen=True)
+class Together:
+    """The cells that are measured at the same time in one slot, one or the two of a duet, and the
+    hosts on which they are in turn."""
+
+    cells: tuple[Cell, ...]
+    pool: list[Host]
+
+    @property
+    def setting(self) -> str:
+        """The same for all of them."""
+        return setting(self.cells[0])
+
+
+def _together(
+    experiment: Experiment, cells: list[Cell], pools: Pools, baseline: Levels
+) -> list[Together]:
+    if experiment.design == "duet":
+        return [Together(p, duets.pool(p, pools)) for p in duets.pairs(cells, baseline)]
+    return [Together((cell,), pools[cell.name]) for cell in cells]
 
 
 def _possible(experiment: Experiment, hosts: list[Host]) -> tuple[list[Cell], list[dict[str, str]]]:
@@ -140,15 +166,21 @@ def _check_groups(experiment: Experiment, hosts: list[Host]) -> None:
                 )
 
 
-def _slots(experiment: Experiment, cells: list[Cell], pools: Pools, baseline: Levels) -> list[Slot]:
+def _slots(experiment: Experiment, together: list[Together], baseline: Levels) -> list[Slot]:
     """Every turn of the schedule as a slot, on hosts that all turns of a round share."""
     order = random.Random(experiment.seed)  # noqa: S311 - a reproducible shuffle, no secret
-    arms = [blocks.Arm(cell, setting(cell), design.case(cell, baseline)) for cell in cells]
+    arms = [blocks.Arm(t, t.setting, design.case(t.cells[0], baseline)) for t in together]
+    turns = blocks.schedule(arms, experiment.repeats, experiment.visits, order)
+    sides, seen = duets.Sides(order), Counter[str]()
     slots: list[Slot] = []
-    for turn in blocks.schedule(arms, experiment.repeats, experiment.visits, order):
-        hosts = [host.name for host in placing.place(turn.cell, pools[turn.cell.name], turn.sweep)]
+    for turn in turns:
+        own = turn.cell.cells
+        hosts = [host.name for host in placing.place(own[0], turn.cell.pool, turn.sweep)]
         name, block = f"s{len(slots) + 1:04d}", f"b{turn.block}"
-        trials = _trials(turn.cell, turn.repetition, hosts)
+        # A cell is in several duets, and in each of its turns it is another repetition.
+        seen.update(cell.name for cell in own)
+        placed = sides.of((own[0], own[1]), turn.repetition) if len(own) > 1 else [(own[0], 0)]
+        trials = [t for c, side in placed for t in _trials(c, seen[c.name], hosts, side)]
         place = (turn.setting, turn.round, turn.position)
         slots.append(Slot(name, block, *place, hosts, trials))
     return slots
@@ -159,10 +191,10 @@ def setting(cell: Cell) -> str:
     return networks.get(cell.platform.network).setting
 
 
-def _trials(cell: Cell, repetition: int, hosts: list[str]) -> list[Trial]:
+def _trials(cell: Cell, repetition: int, hosts: list[str], side: int) -> list[Trial]:
     """The measured trial, and its background job where it has one."""
     name = f"{cell.name}-r{repetition}"
-    found = [_trial(name, cell, repetition, "measured", hosts)]
+    found = [replace(_trial(name, cell, repetition, "measured", hosts), side=side)]
     if cell.job is not None:
         found.append(_trial(f"{name}-beside", cell.job, repetition, "background", hosts))
     return found
@@ -174,17 +206,18 @@ def _trial(name: str, cell: Cell, repetition: int, role: str, hosts: list[str]) 
     return Trial(name, cell.name, repetition, role, family, cell.levels, roster, scratch)
 
 
-def _estimate(cells: list[Cell], pools: Pools, repeats: int) -> dict[str, float]:
+def _estimate(together: list[Together], repeats: int) -> dict[str, float]:
     """Seconds and bytes of the whole plan: rough, and rather too much."""
     seconds, size, programs = 0.0, 0, 0
-    visited = max(1, len({setting(cell) for cell in cells} - {""}))
-    for cell in cells:
+    visited = max(1, len({each.setting for each in together} - {""}))
+    for each in together:
+        own = each.cells
         # A cell that needs no setting is measured in every block.
-        turns = repeats if setting(cell) else repeats * visited
-        cores = min(host.cores for host in pools[cell.name])
-        seconds += turns * (slot_seconds(cell.levels, cores) + TRIAL_OVERHEAD_S)
-        size += turns * sum(_record_bytes(job) for job in (cell, cell.job) if job)
-        programs += turns * cell.scenario.members
+        turns = repeats if each.setting else repeats * visited
+        cores = min(host.cores for host in each.pool) / len(own)
+        seconds += turns * (max(slot_seconds(c.levels, cores) for c in own) + TRIAL_OVERHEAD_S)
+        size += turns * sum(_record_bytes(job) for c in own for job in (c, c.job) if job)
+        programs += turns * sum(cell.scenario.members for cell in own)
     return {"seconds": seconds, "bytes": float(size), "programs": float(programs)}
 
 
@@ -194,7 +227,7 @@ def _record_bytes(cell: Cell) -> int:
     return RECORD_BYTES + STEP_BYTES * steps
 
 
-def slot_seconds(levels: Levels, cores: int) -> float:
+def slot_seconds(levels: Levels, cores: float) -> float:
     """The workload's own estimate of one trial, with its share of the cores."""
     cell = Cell.of(levels)
     beside = cell.scenario.beside is not None

@@ -18,7 +18,7 @@ def begun(run: Run, slot: dict[str, Any]) -> str:
     index = next(i for i, other in enumerate(slots, 1) if other["slot"] == slot["slot"])
     left = units.duration(run.seconds_left(estimates(slots)))
     what = " beside ".join(name(trial["levels"], run.document) for trial in slot["trials"])
-    again = ", once more" if disturbed.measured(slot) in run.latest() else ""
+    again = ", once more" if set(disturbed.measured(slot)) <= run.done() else ""
     return f"trial {index} of {len(slots)}{again}  {what}  (left: about {left})"
 
 
@@ -55,6 +55,13 @@ def figure(record: dict[str, Any], declared: dict[str, Any]) -> str:
     )
     flags = ", ".join(flag["name"] for flag in record["flags"])
     return f"{text}{f'  [{flags}]' if flags else ''}"
+
+
+def in_time(run: Run, more: list[dict[str, Any]]) -> bool:
+    """Whether there is time for `more` slots beside those that are left in the time budget."""
+    left = run.seconds_left(estimates(run.slots()), more)
+    budget = units.seconds(run.document["experiment"]["time_budget"])
+    return run.wall_seconds() + left <= budget
 
 
 def estimates(slots: list[dict[str, Any]]) -> dict[str, float]:

@@ -230,11 +230,18 @@ class Run:
             for trial, (number, folder) in latest.items()
             if number < attempts and _cause(folder) in retry
         }
+        last = self.stopped
         return [
             slot
             for slot in self.slots()
+            if not last or slot["round"] <= last
             if any(t["trial"] not in latest or t["trial"] in again for t in slot["trials"])
         ]
+
+    @property
+    def stopped(self) -> int:
+        """The round after which the experiment's `stop` has ended it; 0 where it has not."""
+        return next((int(e["round"]) for e in self.journal() if e["event"] == "stopped"), 0)
 
     @property
     def rule(self) -> dict[str, Any]:
@@ -251,9 +258,24 @@ class Run:
 
     def due(self, pair: Sequence[dict[str, Any]]) -> tuple[int, list[dict[str, Any]]]:
         """The slots of a pair that the rule wants to be run again, and which attempt that is."""
-        trials = [disturbed.measured(slot) for slot in pair] if self.rule else []
+        trials = [t for slot in pair for t in disturbed.measured(slot)] if self.rule else []
         ended = {trial: self._causes(trial) for trial in trials}
-        return disturbed.due(pair, ended, self.rule.get("again", 0))
+        number, due = disturbed.due(pair, ended, self.rule.get("again", 0))
+        # Most pairs are not due, and need no look into the journal.
+        return (0, []) if due and self._given_up(pair) else (number, due)
+
+    def _given_up(self, pair: Sequence[dict[str, Any]]) -> bool:
+        """Whether there was no time to run a pair again."""
+        told = (e["slots"] for e in self.journal() if e["event"] == "not_repeated")
+        return any(slot["slot"] in slots for slots in told for slot in pair)
+
+    def not_repeated(self, due: Sequence[dict[str, Any]]) -> None:
+        """Note that there is no time to run these slots of a pair again."""
+        self.event("not_repeated", slots=[slot["slot"] for slot in due])
+
+    def repeats(self) -> list[list[dict[str, Any]]]:
+        """Of each disturbed pair the slots that are to be run again."""
+        return [due for pair in self._pairs if (due := self.due(pair)[1])] if self.rule else []
 
     def _causes(self, trial: str) -> dict[int, str]:
         """Why each attempt of a trial was lost, '' where it was not. Raises Refused."""
@@ -270,8 +292,7 @@ class Run:
     def to_measure(self, retry: Collection[str] = (), attempts: int = 1) -> list[dict[str, Any]]:
         """Slots that are pending, or whose pair is to be run again, in the order of the plan."""
         wanted = {slot["slot"] for slot in self.pending(retry, attempts)}
-        for pair in self._pairs if self.rule else []:
-            wanted |= {slot["slot"] for slot in self.due(pair)[1]}
+        wanted |= {slot["slot"] for due in self.repeats() for slot in due}
         return [slot for slot in self.slots() if slot["slot"] in wanted]
 
     def again(self, retry: Collection[str], attempts: int) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ EXAMPLES = r"""
 RETURN = r"""
 root: {description: Whether modules run as root here., returned: always, type: bool}
 cpu_ids: {description: Numbers of the CPUs that may be used., returned: always, type: list, elements: int}
+cores: {description: The same by the cores that they are of., returned: always, type: list, elements: list}
 numa_nodes: {description: Numbers of the NUMA nodes that have memory., returned: always, type: list, elements: int}
 memory_total: {description: Bytes of memory., returned: always, type: int}
 memory_available: {description: Bytes that are available., returned: always, type: int}

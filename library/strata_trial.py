@@ -9,6 +9,7 @@ short_description: Run this host's share of a slot and return what came of it
 description:
   - Starts the workloads of the slot under their runtimes, pins and limits them, samples the host, enforces the time limit, leaves nothing behind.
   - A background job is started first, and told to end when the measured trial has ended.
+  - Both trials of a duet are started, each on its half of the host's CPUs, and each goes on to its own end.
   - A trial that fails is a normal result. Its record says why.
   - The host must be held by the run, see M(strata_lease).
   - When the controller goes away the trials are ended and cleaned up.

@@ -143,6 +143,16 @@ class Beside(Document):
     rate: Measure
 
 
+class Duet(Document):
+    """Of a trial that was measured beside the other arm of its pair."""
+
+    side: Literal[1, 2]  # which half of its host's CPUs it had
+    cpus: str
+    trial: str = ""  # the other one
+    seconds: Number = 0.0  # in which both were measured
+    share: Number = 0.0  # that this is of its own measured window
+
+
 class Member(Document):
     role: str
     index: int
@@ -182,6 +192,7 @@ class Record(Versioned):
     workload: dict[str, Any]
     attempt: Count = 1
     beside: Beside | None = None
+    duet: Duet | None = None
     members: list[Member] = []
     disturbance: dict[str, Number] = {}  # by cause its share of the measured window
 
@@ -246,6 +257,7 @@ class PlannedTrial(Document):
     levels: dict[str, Level]
     members: list[PlannedMember] = []
     scratch: bool = False
+    side: Literal[0, 1, 2] = 0  # of a duet, which half of the host's CPUs it has
 
 
 class Slot(Document):
@@ -285,6 +297,8 @@ class JournalEvent(BaseModel):
         "warmed_up",
         "slot_started",
         "slot_finished",
+        "not_repeated",
+        "stopped",
         "closed",
         "reported",
     ]

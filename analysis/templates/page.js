@@ -10,7 +10,7 @@ const GLYPHS = "●■▲◆✚★Y";
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye"];
 const DASHES = ["none", "7 3", "2 3"];
 const BORDERS = ["solid", "dashed", "dotted"];
-const VERDICTS = { degraded: "▼", improved: "▲", "no credible change": "=" };
+const VERDICTS = { degraded: "▼", improved: "▲", "no credible change": "=", chance: "" };
 const PANELS = 9; // of a figure, until more are asked for
 const ROW = 42; // height of a row with its label above the mark
 
@@ -87,7 +87,7 @@ function changes({ kept, metric }, width) {
       Plot.ruleX([0], { stroke: "currentColor" }),
       Plot.ruleY(rows, { y: at.y, x1: (row) => row.change[0], x2: (row) => row.change[2], stroke: (row) => colour(row.arm), strokeWidth: 2.5, dy: 8 }),
       Plot.dot(rows, { ...at, r: 5.5, dy: 8, strokeWidth: 2, symbol: (row) => symbol(row.arm), stroke: (row) => colour(row.arm),
-        fill: (row) => row.verdict === "no credible change" ? "var(--paper)" : colour(row.arm) }),
+        fill: (row) => ["no credible change", "chance"].includes(row.verdict) ? "var(--paper)" : colour(row.arm) }),
       labelled(rows, name, -9, width - (width < 430 ? 100 : 220)),
       Plot.text(rows, { y: at.y, frameAnchor: "right", dy: -9, textAnchor: "end", fontWeight: 600, fill: "currentColor",
         text: (row) => width < 430 ? `${percent(row.change[1])} % ${VERDICTS[row.verdict]}` : `${said(row)} ${VERDICTS[row.verdict]}` }),

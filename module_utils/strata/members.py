@@ -25,8 +25,8 @@ MOST_PORTS = LAST_PORT - FIRST_PORT + 1
 FIND_S = 90.0
 SILENT_S = 20.0
 
-# A background job's members have their places after those of the measured trial beside it.
-BACKGROUND_PLACES = 64
+# The members of the second trial of a slot have their places after those of the first.
+SECOND_PLACES = 64
 
 Places = dict[str, dict[str, str]]
 Member = dict[str, Any]  # role, index, host, ports: a list of what `Port` has
@@ -119,7 +119,8 @@ def place(trial: dict[str, Any], member: Member, places: Places) -> str:
     if cell.platform.runtime == "native":
         return there["host"]
     number = trial["members"].index(member)
-    number += 0 if trial["role"] == "measured" else BACKGROUND_PLACES
+    second = trial["role"] == "background" or trial.get("side") == 2  # noqa: PLR2004
+    number += SECOND_PLACES if second else 0
     return str(ipaddress.IPv4Address(there["members"]) + number)
 
 

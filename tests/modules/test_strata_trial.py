@@ -163,6 +163,25 @@ def test_a_background_job_is_beside_the_trial_and_not_among_others(
     assert max(row["beside_cpu"] for row in outcomes[1]["usage"]) > 0
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_two_of_a_duet_run_at_the_same_time_on_cpus_of_their_own(
+    run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
+) -> None:
+    run_module("strata_lease", {"run": "r", "holder": holder})
+    first = asked["slot"]["trials"][0]
+    asked["slot"]["trials"] = [{**first, "side": 1}, {**first, "trial": "d-r1", "side": 2}]
+    outcomes = run_module("strata_trial", asked, alone=True)["outcomes"]
+    records = [outcome["record"] for outcome in outcomes]
+    assert [record["status"] for record in records] == ["ok", "ok"]
+    own = [set(record["duet"]["cpus"].split(",")) for record in records]
+    assert len(own[0]) == len(own[1]) > 0 and not own[0] & own[1]
+    for outcome, other in (outcomes, outcomes[::-1]):
+        assert used(outcome["record"], "cpu_beside") > 0
+        clock = other["record"]["clock"]
+        begun = [json.loads(line)["mono"] for line in outcome["steps"].splitlines()]
+        assert any(clock["launched"] < at < clock["finished"] for at in begun)
+
+
 def test_a_failed_trial_is_a_result_of_the_module(
     run_module: RunModule, asked: dict[str, Any], holder: dict[str, Any]
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..identity import digest
-from . import gpu, lease, owned
+from . import cpus, gpu, lease, owned
 
 ELSEWHERE = "192.0.2.1"  # of a range that is for documentation (RFC 5737): anywhere but here
 # A login shell of an ordinary account often lacks these.
@@ -42,6 +42,7 @@ def probe(state_dir: Path) -> dict[str, Any]:
     return {
         "root": os.geteuid() == 0,
         "cpu_ids": sorted(os.sched_getaffinity(0)),
+        "cores": cpus.cores(),
         "numa_nodes": numa_nodes(),
         "memory_total": memory["MemTotal"],
         "memory_available": memory["MemAvailable"],

@@ -40,6 +40,7 @@ class Package(Protocol):
 
     FIELDS: dict[str, Field]  # its keys of a fingerprint
     DAEMONS: tuple[str, ...]  # names of the processes that it runs on a host beside programs
+    # PINS: False where a program cannot be held to a CPU set; all others leave it out
 
     def make(self, spec: Spec) -> Runtime:
         """The runtime for one program."""
@@ -124,6 +125,11 @@ def fields() -> dict[str, Field]:
     """What those keys mean."""
     parts = (package.FIELDS for package in known().values())
     return {key: field for part in parts for key, field in part.items()}
+
+
+def pins(name: str) -> bool:
+    """Whether the runtime of that name can hold a program to a CPU set. Raises Refused."""
+    return bool(getattr(get(name), "PINS", True))
 
 
 def daemons() -> set[str]:

@@ -10,12 +10,14 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from .. import members, storage, units
 from ..cell import Cell, Resources
+from ..host import cpus
 from ..host.counters import Counters
 from ..members import Member
 from ..runtimes import base
@@ -39,7 +41,7 @@ class Program:
         self, order: Order, trial: dict[str, Any], here: list[Member], account: int
     ) -> None:
         self.trial, self.here, self.account = trial, here, account
-        self.cell = Cell.of(trial["levels"])
+        self.cell = _given(trial)
         self.name = members.name(trial, here[0])
         self.spool = order.state_dir / "trials" / self.name
         self.reason: Reason | None = None
@@ -156,6 +158,8 @@ class Program:
         document = record.base({**self.trial, **slot}, self._image, self._order.dataset)
         document["member"] = {key: member[key] for key in ("role", "index", "host")}
         document["started"], document["clock"] = self._started, dict(self._clock)
+        if self.trial.get("side"):
+            document["duet"] = {"side": self.trial["side"], "cpus": self.cell.resources.cpus}
         reason = self.reason or self._why_failed()
         result, rows, steps = {}, list[dict[str, Any]](), ""
         try:
@@ -268,6 +272,15 @@ class Program:
             }
             for member, chosen in zip(self.here, pinned, strict=True)
         ]
+
+
+def _given(trial: dict[str, Any]) -> Cell:
+    """The cell of a trial; of a duet's with the half of the CPUs that its slot gives it."""
+    cell = Cell.of(trial["levels"])
+    if not trial.get("side"):
+        return cell
+    own = cpus.halves(cpus.cores())[trial["side"] - 1]
+    return replace(cell, resources=replace(cell.resources, cpus=own))
 
 
 @contextlib.contextmanager

@@ -106,6 +106,7 @@ def base(order: dict[str, Any], image: dict[str, str], dataset: dict[str, Any]) 
         "workload": {},
         "attempt": 1,
         "beside": None,
+        "duet": None,
         "members": [],
     }
 

@@ -146,7 +146,7 @@ class SlotRunner:
         self._deadline = time.monotonic() + self._limit
         if self._start(self._measured, make):
             self.sampler.begin()
-            self._until(self._all_over_or_one_failed)
+            self._until(self._every_trial_is_over)
             self.sampler.end()
             self._free_peers()
 
@@ -166,10 +166,13 @@ class SlotRunner:
         program.launch()
         self.sampler.watch(program.name, program.used)
 
-    def _all_over_or_one_failed(self) -> bool:
-        failed = any(p.over and (p.ended is None or p.ended.code != 0) for p in self._measured)
+    def _every_trial_is_over(self) -> bool:
+        """Or one of its programs has failed. The other trial of a duet goes on to its own end."""
+        trials: dict[str, list[Program]] = {}
+        for program in self._measured:
+            trials.setdefault(program.trial["trial"], []).append(program)
         background_ended = any(program.over for program in self._background)
-        return failed or background_ended or all(program.over for program in self._measured)
+        return background_ended or all(map(_is_over, trials.values()))
 
     def _free_peers(self) -> None:
         """One has failed: the others notice, or are ended."""
@@ -224,6 +227,12 @@ class SlotRunner:
         for program in self._programs:
             if program.ended is None:
                 program.fail(cause, message)
+
+
+def _is_over(programs: list[Program]) -> bool:
+    """Whether all programs of a trial have ended, or one has failed."""
+    failed = any(p.over and (p.ended is None or p.ended.code != 0) for p in programs)
+    return failed or all(program.over for program in programs)
 
 
 def _clear(trials: Path) -> list[str]:

@@ -131,7 +131,8 @@ class Synthetic:
             "clock": {"launched": launched, "finished": launched + total},
             "metrics": metrics(times, startup, total, rng), "phases": phases,
             "flags": [STEAL] if index % 5 == 0 else [],
-            "drift": [], "workload": {}, "attempt": 1, "beside": None, "members": [],
+            "drift": [], "workload": {}, "attempt": 1, "beside": None, "duet": None,
+            "members": [],
             "disturbance": {},
         }  # fmt: skip
         if index in self.failed:

@@ -82,6 +82,8 @@ def ended(cause: str) -> Callable[[Document], Any]:
 
 
 THREADS = ENVIRONMENT["threads"]
+# As `trial/record` has it.
+THROTTLED = {"name": "throttled", "detail": "a CPU limit held it back in 12 periods"}
 MISMATCHES: dict[str, tuple[Callable[[Document], Any], str]] = {
     "TensorFlow": (reported(tensorflow="2.20.0"), "TensorFlow"),
     "Keras": (reported(keras="3.14.0"), "Keras"),
@@ -96,6 +98,10 @@ MISMATCHES: dict[str, tuple[Callable[[Document], Any], str]] = {
     "threads of the input": (reported(threads={**THREADS, "data": 1}), "threads: data"),
     "CPU set": (reported(cpus="0-1"), "CPUs of the program"),
     "quota": (reported(quota=3.6), "CPU quota of the program"),
+    "a quota that the program cannot see": (
+        lambda d: d["flags"].append(THROTTLED),
+        "held back by a CPU limit that nobody stated",
+    ),
     "devices": (reported(devices=["/physical_device:GPU:0"]), "devices"),
     "a report that is missing": (lambda d: d.update(workload={}), "TensorFlow"),
     "something new": (reported(allocator="jemalloc"), "allocator"),

@@ -150,3 +150,38 @@ def test_single_slow_steps_are_told_and_stay() -> None:
 def test_steps_without_any_noise_are_steady_or_not() -> None:
     assert steady(frame(np.full(30, 0.25)))
     assert not steady(frame(np.repeat([1.0, 1.2, 1.0], 10)))
+
+
+def of_a_cell(first: np.ndarray, rest: list[np.ndarray]) -> bool:
+    """Whether the first of a cell's windows is called steady."""
+    steps = [frame(window, f"a-r{n}") for n, window in enumerate([first, *rest], 1)]
+    cells = {f"a-r{n}": "a" for n in range(1, len(steps) + 1)}
+    return bool(steadiness.judge(pd.concat(steps), cells)["steady"].iloc[0])
+
+
+def slow_middle(count: int, seed: int, spread: float) -> np.ndarray:
+    window = noise(count, seed, spread)
+    window[count // 3 : 2 * count // 3] *= 1.2
+    return window
+
+
+@pytest.mark.parametrize(("count", "least"), [(15, 0.6), (30, 0.95)])
+def test_the_trials_of_a_cell_know_their_noise_together(count: int, least: float) -> None:
+    """A third 20 % slower at 5 % of noise, which a window of few steps by itself does not tell."""
+    found = [
+        not of_a_cell(
+            slow_middle(count, seed, 0.05),
+            [noise(count, 100 * seed + n, 0.05) for n in range(1, 6)],
+        )
+        for seed in range(1, 41)
+    ]
+    assert np.mean(found) >= least
+    few = [not of_a_cell(slow_middle(15, seed, 0.05), [noise(15, seed)]) for seed in range(1, 31)]
+    assert np.mean(few) < 0.3, "two trials know no more than each by itself"
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.9])
+def test_windows_of_a_cell_that_are_alike_are_steady(correlation: float) -> None:
+    windows = [[correlated(30, correlation, 0.1, 10 * seed + n) for n in range(6)]
+               for seed in range(50)]  # fmt: skip
+    assert np.mean([not of_a_cell(own[0], own[1:]) for own in windows]) < 0.07

@@ -11,7 +11,7 @@ from strata.errors import Refused
 from test_results import LEVELS, RUN, acting, outcome, trial
 
 from action_plugins import strata_run_folder, strata_slot
-from controller import disturbed, experiment, results
+from controller import disturbed, experiment, opening, results
 
 RULE = {"others": 0.05, "steal": None, "again": 2, "rest": "5s", "warm_up": True}
 ASKED = {"time_budget": "1h", "disturbed": RULE}
@@ -153,6 +153,18 @@ def test_nothing_is_run_again_beyond_the_time_budget(tmp_path: Path) -> None:
     store(run, 1)
     assert store(run, 2, others=0.9) == []
     assert run.statuses()["c2-r1"] == "void"
+    assert [one["slot"] for one in run.to_measure()] == ["s3", "s4", "s5", "s6"], "nor later"
+
+
+def test_nor_is_it_where_the_run_is_resumed_after_a_kill(tmp_path: Path) -> None:
+    """What was stored before the kill had not been looked at."""
+    for budget, again in (("1s", []), ("10h", ["s1", "s2"])):
+        run = opened(tmp_path / budget, time_budget=budget)
+        store(run, 1)
+        run.store(SLOTS[1], answer(2, 0.9)["outcomes"])
+        plan = {"hosts": {}, "families": ["tools"]}
+        left = opening.resumed(run, plan, RUN["images"], {}, [], 1)
+        assert [one["slot"] for one in left] == [*again, "s3", "s4", "s5", "s6"]
 
 
 def test_pairs_are_the_arms_of_a_case_in_a_round() -> None:

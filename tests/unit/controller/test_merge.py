@@ -238,3 +238,42 @@ def test_a_neighbour_that_failed_says_why() -> None:
     record = slot_of(steps(90, 22, 0.5), **failed("memory", "it needed more"))
     assert record["status"] == "void"
     assert record["reason"]["message"].endswith("less than 95%: it needed more")
+
+
+def test_two_of_a_duet_are_compared_by_the_time_in_which_both_were_measured() -> None:
+    """Steps that begin before it, or end after it, count by their share in it."""
+    slow, quick = (dueted(name, "ok") for name in "ab")
+    slow["steps"] = rows((10.0, 2.0, 4), (12.0, 2.0, 4), (14.0, 2.0, 4))  # 10 to 16 s
+    quick["steps"] = rows((11.0, 1.0, 4), (12.0, 1.0, 4), (13.0, 1.0, 4))  # 11 to 14 s
+    merge.duet(slow, quick, "hashes")
+    rates = [one["record"]["metrics"]["rate_together"] for one in (slow, quick)]
+    assert rates == [{"value": 2.0, "unit": "hashes/s"}, {"value": 4.0, "unit": "hashes/s"}]
+    assert [one["record"]["duet"] for one in (slow, quick)] == [
+        {"side": 1, "cpus": "0", "trial": "b", "seconds": 3.0, "share": 0.5},
+        {"side": 1, "cpus": "0", "trial": "a", "seconds": 3.0, "share": 1.0},
+    ]
+
+
+def test_two_of_a_duet_that_never_met_are_void_and_one_that_failed_leaves_the_other() -> None:
+    both = [dueted(name, "ok") for name in "ab"]
+    both[0]["steps"], both[1]["steps"] = rows((1.0, 1.0, 4)), rows((3.0, 1.0, 4))
+    merge.duet(*both, "hashes")
+    for one in both:
+        assert (one["record"]["status"], one["record"]["reason"]["cause"]) == ("void", "overlap")
+    failed, other = dueted("a", "failed"), dueted("b", "ok")
+    other["steps"] = rows((1.0, 1.0, 4))
+    merge.duet(failed, other, "hashes")
+    assert other["record"]["status"] == "ok"
+    assert "rate_together" not in other["record"]["metrics"]
+
+
+def dueted(trial: str, status: str) -> dict[str, Any]:
+    record = {"trial": trial, "status": status, "reason": None, "metrics": {}}
+    return {"record": {**record, "duet": {"side": 1, "cpus": "0"}}, "steps": ""}
+
+
+def rows(*steps: tuple[float, float, int]) -> str:
+    """Measured steps: when each began (s), how long it took (s), its items."""
+    keys = ("mono", "duration_s", "items")
+    found = [{"phase": "measured", **dict(zip(keys, step, strict=True))} for step in steps]
+    return "\n".join(map(json.dumps, found))

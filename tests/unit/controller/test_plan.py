@@ -401,3 +401,18 @@ def test_bad_scenarios_are_refused(changes: dict[str, Any], words: str, tmp_path
     (tmp_path / "t.yml").write_text(json.dumps(given))
     with pytest.raises(Refused, match=words):
         load(tmp_path / "t.yml")
+
+
+@pytest.mark.parametrize(
+    ("stop", "words"),
+    [
+        ({"of": {"runtime": "native"}, "within": 0.1}, "which are 0 arms"),
+        ({"of": {"model": "tiny"}, "within": 0.1}, "which are 2 arms"),
+        ({"of": {"runtime": "docker"}, "within": 0.1, "metric": "elapsd"}, "'elapsed'"),
+    ],
+)
+def test_a_rule_that_names_no_one_comparison_is_refused(stop: dict[str, Any], words: str) -> None:
+    factors = {**BASE["factors"], "network": ["host", "bridge"]}
+    with pytest.raises(Refused) as refused:
+        make(factors=factors if "metric" not in stop else BASE["factors"], stop=stop)
+    assert words in str(refused.value)

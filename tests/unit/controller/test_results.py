@@ -27,7 +27,7 @@ LEVELS = {
 
 def trial(number: int) -> dict[str, Any]:
     rest = {"cell": f"c{number}", "repetition": 1, "role": "measured", "family": "tools"}
-    more = {"levels": LEVELS, "members": lone("here"), "scratch": False}
+    more = {"levels": LEVELS, "members": lone("here"), "scratch": False, "side": 0}
     return {"trial": f"c{number}-r1", **rest, **more}
 
 
@@ -49,10 +49,13 @@ RUN = {
 }
 
 
+HIDDEN = ("members", "family", "scratch", "side")  # of a planned trial, from its record
+
+
 def outcome(number: int, status: str = "ok") -> dict[str, Any]:
     record = {
         **{"schema": 1, "run": "x-1", "slot": f"s{number}", "hosts": ["here"]},
-        **{k: v for k, v in trial(number).items() if k not in ("members", "family", "scratch")},
+        **{k: v for k, v in trial(number).items() if k not in HIDDEN},
         **{"member": {"role": "worker", "index": 0, "host": "here"}, "members": []},
         **{"platform": "vm/native/host", "status": status, "started": "2026-01-01T00:00:00Z"},
         **{"reason": None, "image": IMAGE, "dataset": None},

@@ -80,7 +80,7 @@ def test_the_nearest_parent_that_is_there(tmp_path: Path) -> None:
 def test_one_probe_gives_all(tmp_path: Path) -> None:
     found = facts.probe(tmp_path / "state")
     assert set(found) == {
-        "root", "cpu_ids", "numa_nodes", "memory_total", "memory_available", "state_dir",
+        "root", "cpu_ids", "cores", "numa_nodes", "memory_total", "memory_available", "state_dir",
         "disk_free", "images", "service_manager", "distribution", "gpu",
         "virtualisation", "lease", "machine", "python", "address",
     }  # fmt: skip

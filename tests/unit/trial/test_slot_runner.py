@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from strata import runtimes
 from strata.cell import Cell
-from strata.host import exclusive, lease, sampler
+from strata.host import cpus, exclusive, lease, sampler
 from strata.host.counters import Counters
 from strata.members import Port
 from strata.runtimes.base import Ended, Spec, StartError
@@ -262,3 +262,33 @@ def test_the_key_is_read_by_its_own_account_only(play: Any) -> None:
         patch.setattr(program.Program, "_write_config", look)
         play([one("measured", "m")], {})
     assert modes == [0o600]
+
+
+def duet(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    monkeypatch.setattr(cpus, "cores", lambda: [[0], [1]])
+    return [{**one("measured", name), "side": side} for side, name in enumerate("ab", 1)]
+
+
+def test_both_of_a_duet_run_at_once_each_on_its_half(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, log, actors = play(duet(monkeypatch), {"a": {"until": 0.02}, "b": {"until": 0.1}})
+    assert log[:4] == ["prepare a", "prepare b", "launch a", "launch b"]
+    assert [record["status"] for record in found.values()] == ["ok", "ok"]
+    assert [record["duet"] for record in found.values()] == [
+        {"side": 1, "cpus": "0"}, {"side": 2, "cpus": "1"},
+    ]  # fmt: skip
+    assert [actor.spec.resources.cpus for actor in actors] == ["0", "1"]
+    assert [actor.config["cpus"] for actor in actors] == [1, 1]
+    assert {record["levels"]["cpus"] for record in found.values()} == {None}
+    who = {"cpu_beside", "cpu_others"}
+    assert all(who <= set(record["metrics"]) for record in found.values())
+
+
+def test_the_end_of_one_of_a_duet_is_not_that_of_the_other(
+    play: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, log, _ = play(duet(monkeypatch), {"a": {"until": 0.0, "code": 1}, "b": {"until": 0.5}})
+    assert found["a/worker0"]["reason"]["cause"] == "exit"
+    assert found["b/worker0"]["status"] == "ok", "though it lived on for longer than peers may"
+    assert not any(line.startswith("signal") for line in log)

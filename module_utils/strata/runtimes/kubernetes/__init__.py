@@ -17,6 +17,7 @@ from .node import DAEMONS, FIELDS, facts, fingerprint
 __all__ = [
     "DAEMONS",
     "FIELDS",
+    "PINS",
     "facts",
     "fingerprint",
     "found",
@@ -26,6 +27,9 @@ __all__ = [
     "store",
     "why_not",
 ]
+
+# The kubelet pins the CPUs of a pod by a policy of its own.
+PINS = False
 
 
 def make(spec: Spec) -> Runtime:
