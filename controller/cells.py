@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ MOST_COMBINATIONS = 10_000
 
 
 def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
-    """Every valid cell in the order of the factors. Raises Refused."""
+    """Every valid cell of one workload, in the order of the factors. Raises Refused."""
     stated = _factors(experiment, substrates)
     _check_combinations(stated)
     found: dict[str, Cell] = {}
@@ -142,14 +142,16 @@ def _excluded(chosen: Levels, experiment: Experiment) -> bool:
     )
 
 
-def varying(experiment: Experiment, cells: list[Cell]) -> list[str]:
+def varying(factors: Collection[str], cells: list[Cell]) -> list[str]:
     """The factors that tell cells apart; options that follow from another's level do not."""
-    names = [name for name in cells[0].levels if name in PLATFORM or name in experiment.factors]
+    known = dict.fromkeys(name for cell in cells for name in cell.levels)
+    names = [name for name in known if name in (*PLATFORM, "workload") or name in factors]
     return [name for name in names if _differs(name, cells)]
 
 
 def _differs(name: str, cells: list[Cell]) -> bool:
-    return len({repr(cell.levels[name]) for cell in cells}) > 1
+    """Whether cells that have it have several levels of it."""
+    return len({repr(cell.levels[name]) for cell in cells if name in cell.levels}) > 1
 
 
 def baseline(experiment: Experiment) -> Levels:

@@ -15,7 +15,7 @@ import workloads
 
 from . import blocks, families, placing, topology
 from . import cells as design
-from .experiment import Experiment, canonical
+from .experiment import Experiment, canonical, parts
 from .levels import SUBSTRATES
 from .placing import Host, Pools
 
@@ -80,30 +80,35 @@ def make(asked: Experiment, hosts: list[Host]) -> Plan:
 
     What is too much is refused by arithmetic, before the slots are laid out.
     """
-    experiment = canonical(asked)
-    _check_groups(experiment, hosts)
-    cells, left_out = _possible(experiment, hosts)
-    baseline = design.baseline(experiment)
+    experiments = [canonical(part) for part in parts(asked)]
+    for experiment in experiments:
+        _check_groups(experiment, hosts)
+    cells, left_out = _possible(experiments, hosts)
+    baseline = design.baseline(experiments[0])
     design.check_baseline(cells, baseline)
     pools = placing.pools(cells, baseline, hosts)
-    estimate = _estimate(cells, pools, experiment.repeats)
+    arms = [blocks.Arm(cell, setting(cell), design.case(cell, baseline)) for cell in cells]
+    estimate = _estimate(arms, pools, asked.repeats)
     _check_budget(asked, estimate, len(cells))
-    slots = _slots(experiment, cells, pools, baseline)
+    slots = _slots(asked, arms, pools)
     _check_memory(slots, hosts)
     return Plan(
         slots,
         estimate,
         left_out,
         placing.confounds(cells, baseline, pools),
-        design.varying(experiment, cells),
+        design.varying({name for each in experiments for name in each.factors}, cells),
         baseline,
     )
 
 
-def _possible(experiment: Experiment, hosts: list[Host]) -> tuple[list[Cell], list[dict[str, str]]]:
+def _possible(
+    experiments: list[Experiment], hosts: list[Host]
+) -> tuple[list[Cell], list[dict[str, str]]]:
     """The cells that hosts can be had for, and what is left out and why. Raises Refused."""
     cells, reasons = [], {}
-    for cell in design.expand(experiment, (host.substrate for host in hosts)):
+    substrates = [host.substrate for host in hosts]
+    for cell in (cell for each in experiments for cell in design.expand(each, substrates)):
         why = placing.why_not(cell, hosts)
         if why:
             reasons[placing.said(cell)] = why
@@ -114,7 +119,7 @@ def _possible(experiment: Experiment, hosts: list[Host]) -> tuple[list[Cell], li
         given = "; ".join(f"{item['what']}: {item['why']}" for item in left_out)
         raise Refused(
             "the design is empty: no cell is left to run",
-            given=given or f"exclude: {experiment.exclude}",
+            given=given or f"exclude: {experiments[0].exclude}",
             then="remove a rule from exclude, ask for a network or storage that the runtime has, "
             "or give the testbed what it needs",
         )
@@ -140,10 +145,9 @@ def _check_groups(experiment: Experiment, hosts: list[Host]) -> None:
                 )
 
 
-def _slots(experiment: Experiment, cells: list[Cell], pools: Pools, baseline: Levels) -> list[Slot]:
+def _slots(experiment: Experiment, arms: list[blocks.Arm[Cell]], pools: Pools) -> list[Slot]:
     """Every turn of the schedule as a slot, on hosts that all turns of a round share."""
     order = random.Random(experiment.seed)  # noqa: S311 - a reproducible shuffle, no secret
-    arms = [blocks.Arm(cell, setting(cell), design.case(cell, baseline)) for cell in cells]
     slots: list[Slot] = []
     for turn in blocks.schedule(arms, experiment.repeats, experiment.visits, order):
         hosts = [host.name for host in placing.place(turn.cell, pools[turn.cell.name], turn.sweep)]
@@ -174,13 +178,11 @@ def _trial(name: str, cell: Cell, repetition: int, role: str, hosts: list[str]) 
     return Trial(name, cell.name, repetition, role, family, cell.levels, roster, scratch)
 
 
-def _estimate(cells: list[Cell], pools: Pools, repeats: int) -> dict[str, float]:
+def _estimate(arms: list[blocks.Arm[Cell]], pools: Pools, repeats: int) -> dict[str, float]:
     """Seconds and bytes of the whole plan: rough, and rather too much."""
     seconds, size, programs = 0.0, 0, 0
-    visited = max(1, len({setting(cell) for cell in cells} - {""}))
-    for cell in cells:
-        # A cell that needs no setting is measured in every block.
-        turns = repeats if setting(cell) else repeats * visited
+    for cell, settings in zip((arm.cell for arm in arms), blocks.settings_of(arms), strict=True):
+        turns = repeats * len(settings)
         cores = min(host.cores for host in pools[cell.name])
         seconds += turns * (slot_seconds(cell.levels, cores) + TRIAL_OVERHEAD_S)
         size += turns * sum(_record_bytes(job) for job in (cell, cell.job) if job)

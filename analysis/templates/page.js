@@ -272,9 +272,10 @@ const word = (text) => /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'",
 const ascii = (text) => text.replace(/[^\x20-\x7e\n]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 function command(cell) {
-  const { experiment, factors, inventory } = data.again;
+  const { experiment, factors, workload, options, inventory } = data.again;
+  const own = workload.length ? { workload: workload[cell], options: options[workload[cell]] } : {};
   const levels = Object.fromEntries(Object.entries(factors[cell]).map(([name, level]) => [name, [level]]));
-  const asked = ascii(JSON.stringify({ ...experiment, factors: levels }, null, 1));
+  const asked = ascii(JSON.stringify({ ...experiment, ...own, factors: levels }, null, 1));
   return `cat > cell.yml <<'END'\n${asked}\nEND\nansible-playbook site.yml -i ${word(inventory)} -e strata_experiment=cell.yml`;
 }
 
