@@ -185,7 +185,10 @@ def attribution(found: Tables, networks: Mapping[str, str]) -> list[Cost]:
     if not set(trials) >= NEEDED:
         return []
     every = [arm for arm in arms(trials) if arm.arm in networks]
-    bytes_of = _longer(found, every, "iperf3", "throughput", _seconds_a_byte)
+    # An exchange goes both ways at once: the wire as it is then, where that was measured.
+    both = "direction" in trials and bool((trials["direction"] == "both").any())
+    of_byte = _byte_both_ways if both else _byte_one_way
+    bytes_of = _longer(found, every, "iperf3", "throughput", of_byte)
     trips_of = _longer(found, every, "request_response", "latency_p50", _round_trip)
     costs = (_cost(found, arm, bytes_of, trips_of) for arm in every)
     return [cost for cost in costs if cost is not None]
@@ -245,11 +248,14 @@ def _longer(
     return {at: float(np.mean(values)) for at, values in seen.items()}
 
 
-def _seconds_a_byte(trial: pd.Series, rate: float) -> float:
-    """In each direction, from bit/s: where data goes both ways the rate is that of both."""
-    if trial["protocol"] != "tcp" or not rate > 0:
-        return math.nan
-    return (16 if trial["direction"] == "both" else 8) / rate
+def _byte_one_way(trial: pd.Series, rate: float) -> float:
+    """From bit/s."""
+    return 8 / rate if trial["protocol"] == "tcp" and rate > 0 else math.nan
+
+
+def _byte_both_ways(trial: pd.Series, rate: float) -> float:
+    """In each direction; the rate is the sum of both."""
+    return 2 * _byte_one_way(trial, rate) if trial["direction"] == "both" else math.nan
 
 
 def _round_trip(trial: pd.Series, latency: float) -> float:

@@ -14,6 +14,8 @@ from strata.errors import Refused
 from strata.identity import digest
 from strata.members import FIRST_PORT, LAST_PORT, MOST_PORTS
 
+from workloads._place import OWN, TRANSPORTS
+
 from . import topology
 from .experiment import Experiment, options_of, resolve_options
 
@@ -36,8 +38,11 @@ def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
         chosen.setdefault("network", networks.of(str(chosen["runtime"]))[0])
         asked = topology.scenario(experiment.workload, chosen)
         chosen |= asdict(asked)
-        fits = _fits(experiment.workload, Platform.of(chosen), asked) and _has_storage(chosen)
-        if fits and not _excluded(chosen, experiment):
+        if asked.distribution == "none" and "transport" in chosen:
+            chosen["transport"] = OWN  # a lone worker has none: one spelling for one meaning
+        fits = _fits(experiment.workload, Platform.of(chosen), asked)
+        able = _has_storage(chosen) and _has_transport(chosen)
+        if fits and able and not _excluded(chosen, experiment):
             cell = _resolve(experiment.workload, chosen, asked)
             found.setdefault(cell.name, replace(cell, job=_background(experiment, cell)))
     return [*found.values(), *_controls(experiment, list(found.values()))]
@@ -100,6 +105,12 @@ def _fits(workload: str, platform: Platform, asked: Scenario) -> bool:
 def _has_storage(chosen: Levels) -> bool:
     """Whether the runtime has the storage that is asked for, if any is."""
     return chosen.get(storage.OPTION, storage.DISK) in storage.of(str(chosen["runtime"]))
+
+
+def _has_transport(chosen: Levels) -> bool:
+    """Whether the transport of gradients can do what the distribution needs, if it needs any."""
+    able = TRANSPORTS[str(chosen.get("transport", OWN))]
+    return chosen["distribution"] in ("none", *able)
 
 
 def _resolve(workload: str, chosen: Levels, asked: Scenario) -> Cell:

@@ -89,7 +89,7 @@ def test_what_the_wire_explains_of_training_is_told_from_the_rest(run: Path) -> 
     assert cost.share == "89 %"
 
 
-def test_a_wire_that_was_measured_both_ways_at_once_has_half_for_each(run: Path) -> None:
+def test_a_wire_that_was_measured_both_ways_at_once_has_half_for_each_way(run: Path) -> None:
     for path in [*run.glob("trials/*/record.json"), run / "plan.json"]:
         path.write_text(path.read_text().replace("to_server", "both"))
     found = tables.build(load(run))

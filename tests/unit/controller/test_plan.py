@@ -154,6 +154,23 @@ def test_several_workloads_are_measured_in_the_blocks_of_what_they_are_compared_
     )
 
 
+def test_a_transport_that_cannot_do_what_is_asked_is_no_cell() -> None:
+    made = make(
+        [plan.Host(f"node{n}", "vm", ("native",), 2) for n in (1, 2)],
+        factors={
+            "transport": ["strata", "tensorflow"],
+            "distribution": ["none", "ring", "ps_sync", "ps_async"],
+        },
+        options={"model": "tiny"},
+        baseline={"transport": "strata"},
+    )
+    levels = [slot.trials[0].levels for slot in made.slots]
+    seen = {(str(one["distribution"]), str(one["transport"])) for one in levels}
+    modes = ("none", "ring", "ps_sync", "ps_async")  # a lone worker is one cell
+    theirs = {("ring", "tensorflow"), ("ps_async", "tensorflow")}
+    assert seen == {*((mode, "strata") for mode in modes), *theirs}
+
+
 def test_a_cell_is_named_by_its_levels() -> None:
     trials = [slot.trials[0] for slot in make().slots]
     assert len({trial.cell for trial in trials}) == 4
