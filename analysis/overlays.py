@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import inference, text
+from . import inference, stats, text
 from .inference import Estimate
 from .metrics import DASH, scale
 from .pairing import Arm, arms
@@ -30,6 +30,8 @@ WIRE = (
     ("iperf3", "host_cpu_client", "CPU for a GB, client"),
     ("iperf3", "host_cpu_server", "CPU for a GB, server"),
 )
+# Where the ends of a trial are, and what that is called here.
+PATHS = {"spread": "between hosts", "packed": "on one host"}
 MOVED = "bytes_moved"  # in a step, of a trial whose workers exchange something
 NEEDED = {MOVED, "throughput", "workers", "batch_size", "distribution", "placement", "network"}
 Round = tuple[str, str, int]  # arm, block, round
@@ -54,26 +56,23 @@ def _networks(found: Tables) -> dict[str, str]:
 
 
 def costs(found: Tables, networks: Mapping[str, str]) -> Table:
-    """A row an arm: what its headers cost, and what was measured."""
-    columns = [
-        (found.loaded.metrics.column(workload, name), title) for workload, name, title in WIRE
-    ]
-    columns += [(column, title) for column, title in _training(found)]
-    by = {(row["arm"], row["metric"]): row for row in records(found.overall)}
-    columns = [one for one in columns if any((arm, one[0]) in by for arm in networks)]
-    whole = _mtu(found, found.trials["is_baseline"])
-    rows = []
-    for arm, network in networks.items():
-        of_arm = found.trials["arm"] == arm
-        known = found.loaded.run.networks.get(network)
-        rows.append(
-            (
-                str(found.trials.loc[of_arm, "short"].iloc[0]),
-                _number(_mtu(found, of_arm)),
-                protocol_cost(known.headers if known else math.nan, whole),
-                *(_change(by.get((arm, column))) for column, _ in columns),
-            )
+    """A row an arm and path: what its headers cost, and what was measured."""
+    column_of = found.loaded.metrics.column
+    columns = [(column_of(workload, name), title) for workload, name, title in WIRE]
+    columns += _training(found)
+    paths = {path: _changes(found, path, networks, columns) for path in PATHS}
+    paths = {path: by for path, by in paths.items() if by}
+    seen = {column for by in paths.values() for _, column in by}
+    columns = [one for one in columns if one[0] in seen]
+    rows = [
+        (
+            *_named(found, arm, path if len(paths) > 1 else ""),
+            *_packets(found, arm, path),
+            *(_change(by.get((arm, column))) for column, _ in columns),
         )
+        for path, by in paths.items()
+        for arm in networks
+    ]
     return Table(
         "What each network costs",
         "Against the hosts' own network, over all cases, with 95 % intervals; ? stands before what "
@@ -87,10 +86,39 @@ def costs(found: Tables, networks: Mapping[str, str]) -> Table:
     )
 
 
+def _changes(
+    found: Tables, path: str, networks: Mapping[str, str], columns: list[tuple[str, str]]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """By arm and column its row over all cases of one path."""
+    trials, overall = found.trials, found.overall
+    placed = trials["placement"] if "placement" in trials else pd.Series("spread", trials.index)
+    chosen = trials[placed == path].reset_index(drop=True)
+    if len(chosen) < len(trials):
+        named = {column for column, _ in columns}
+        metrics = [metric for metric in found.loaded.metrics if metric.name in named]
+        single = stats.compare(chosen, metrics)
+        overall = stats.overall(chosen, metrics, single, model=False)
+    rows = records(overall) if len(overall) else []
+    return {(row["arm"], row["metric"]): row for row in rows if row["arm"] in networks}
+
+
+def _named(found: Tables, arm: str, path: str) -> tuple[str]:
+    short = str(found.trials.loc[found.trials["arm"] == arm, "short"].iloc[0])
+    return (f"{short}, {PATHS[path]}" if path else short,)
+
+
+def _packets(found: Tables, arm: str, path: str) -> tuple[str, str]:
+    """The MTU of an arm, and what its headers cost; on one host nothing is put before a packet."""
+    of_arm = found.trials[found.trials["arm"] == arm]
+    known = found.loaded.run.networks.get(str(of_arm["network"].iloc[0]))
+    if path != "spread" or known is None:
+        return DASH, DASH
+    baseline = found.trials[found.trials["is_baseline"]]
+    return _number(_mtu(of_arm)), protocol_cost(known.headers, _mtu(baseline))
+
+
 def protocol_cost(headers: float, mtu: float) -> str:
     """Headers (bytes) as a share of the largest packet (bytes): `50 B, 3.3 %`."""
-    if not math.isfinite(headers):
-        return DASH
     share = f", {headers / mtu:.1%}".replace("%", " %") if mtu > 0 else ""
     return f"{headers:.0f} B{share}"
 
@@ -105,10 +133,10 @@ def _training(found: Tables) -> list[tuple[str, str]]:
     return [(column(n, "throughput"), "Training" if len(names) == 1 else n) for n in names]
 
 
-def _mtu(found: Tables, chosen: pd.Series) -> float:
+def _mtu(trials: pd.DataFrame) -> float:
     """The least path MTU (bytes) of these trials between two hosts; NaN where none says."""
-    trials = found.trials[chosen & (found.trials["status"] == "ok")]
-    between = trials[trials["placement"] == "spread"] if "placement" in trials else trials
+    good = trials[trials["status"] == "ok"]
+    between = good[good["placement"] == "spread"] if "placement" in good else good
     return float(between["path_mtu"].min())
 
 

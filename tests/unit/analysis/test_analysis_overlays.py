@@ -28,8 +28,11 @@ BANDWIDTH, LATENCY = MOVED * (8 / 5e9 - 8 / 10e9), 100e-6
 
 
 def measured(levels: dict[str, Any], number: int) -> dict[str, tuple[float, str]]:
-    """What a trial of round `number` measures: all of a round share the speed of its machine."""
-    rate, latency, cpu = WIRE[levels["network"]]
+    """What a trial of round `number` measures: all of a round share the speed of its machine.
+
+    On one host both networks are as fast.
+    """
+    rate, latency, cpu = WIRE[levels["network"] if levels["placement"] == "spread" else "host"]
     if levels["workload"] == "iperf3":
         costs = {f"host_cpu_{end}": (cpu, "s/GB") for end in ("client", "server")}
         return {"throughput": (rate, "bit/s"), **costs}
@@ -43,8 +46,12 @@ def measured(levels: dict[str, Any], number: int) -> dict[str, tuple[float, str]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    shape = {"label": "", "placement": "spread"}
-    cells = [{**case, **network, **shape} for case in CASES for network in (HOST, VXLAN)]
+    return made(tmp_path, *(case | {"placement": "spread"} for case in CASES))
+
+
+def made(tmp_path: Path, *cases: dict[str, Any]) -> Path:
+    """The folder of a run with these cases on both networks, six rounds of each."""
+    cells = [{**case, **network, "label": ""} for case in cases for network in (HOST, VXLAN)]
     run = {"baseline": {"network": "host"}, "factors": ["network"]}
     folder = Synthetic(cells, **run).write(tmp_path / "run")
     for path in folder.glob("trials/*/record.json"):
@@ -76,6 +83,15 @@ def test_each_network_stands_beside_its_protocol_and_the_hosts(run: Path) -> Non
     assert told["Latency"].startswith("+100 %")
     assert told["CPU for a GB, client"] == told["CPU for a GB, server"] == told["Latency"]
     assert told["Training"].startswith("\N{MINUS SIGN}7.")
+
+
+def test_a_path_on_one_host_has_a_row_of_its_own(tmp_path: Path) -> None:
+    both = [CASES[0] | {"placement": placement} for placement in ("spread", "packed")]
+    (costs,) = overlays.tables(tables.build(load(made(tmp_path, *both))))
+    between, within = costs.rows
+    assert (between[0], within[0]) == ("vxlan, between hosts", "vxlan, on one host")
+    assert between[3].startswith("\N{MINUS SIGN}50.0 %") and within[3].startswith("0.0 %")
+    assert within[1:3] == ("\N{EN DASH}", "\N{EN DASH}"), "no packet has headers there"
 
 
 def test_what_the_wire_explains_of_training_is_told_from_the_rest(run: Path) -> None:
