@@ -190,7 +190,10 @@ class Server:
 
 
 def optimizer(like: Any) -> Any:
-    """TensorFlow's own optimizer with the rule and the numbers of a Keras one."""
+    """TensorFlow's own optimizer with the rule and the numbers of a Keras one.
+
+    The mean square of RMSProp begins with one there, and with zero in Keras.
+    """
     import tensorflow as tf  # noqa: PLC0415
 
     known, rate = tf.compat.v1.train, float(like.learning_rate)

@@ -212,11 +212,6 @@ def test_a_member_that_fails_ends_the_others(tmp_path: Path) -> None:
         ("spin", {"together": [{"cpu": 1}]}, "did you mean cpus?"),
         ("spin", {"until_told": 1}, "until_told: must be true or false"),
         ("mnist_dnn", {}, "data_dir: needs MNIST's four IDX files"),
-        (
-            "tf_image_classification",
-            {"cluster": clusters("ps_sync", 1, 1)[0], "options": {"transport": "tensorflow"}},
-            "transport: tensorflow has ring, ps_async (example: transport: strata); given: ps_sync",
-        ),
     ],
 )
 def test_what_cannot_run_is_refused(
@@ -225,6 +220,14 @@ def test_what_cannot_run_is_refused(
     status, said = Process(name, tmp_path, {}, **config).end()
     assert status == 2
     assert reason in said
+
+
+def test_a_transport_that_cannot_do_it_is_refused(tmp_path: Path) -> None:
+    told = clusters("ps_sync", 1, 1)[0]
+    given = TINY | {"transport": "tensorflow"}
+    status, said = Process("tf_image_classification", tmp_path, given, cluster=told).end()
+    assert status == 2
+    assert "transport: tensorflow has ring, ps_async (example: transport: strata)" in said
 
 
 def test_what_cannot_be_a_module_is_not_a_workload() -> None:
