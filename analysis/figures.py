@@ -135,6 +135,7 @@ def _changes(
             "sees": _short(row["detectable"] * 100),
             "verdict": row["verdict"],
             "pairs": [row["n"], row["planned"]],
+            **({} if "cell" in row else {"cases": row["cases_planned"]}),
             "confounds": row["confounds"],
         }
         for frame in (tables.overall, tables.comparisons)

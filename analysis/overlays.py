@@ -58,12 +58,15 @@ def _networks(found: Tables) -> dict[str, str]:
 def costs(found: Tables, networks: Mapping[str, str]) -> Table:
     """A row an arm and path: what its headers cost, and what was measured."""
     column_of = found.loaded.metrics.column
-    columns = [(column_of(workload, name), title) for workload, name, title in WIRE]
+    known = set(found.trials["workload"])
+    columns = [(column_of(owner, name), title) for owner, name, title in WIRE if owner in known]
     columns += _training(found)
     paths = {path: _changes(found, path, networks, columns) for path in PATHS}
     paths = {path: by for path, by in paths.items() if by}
     seen = {column for by in paths.values() for _, column in by}
     columns = [one for one in columns if one[0] in seen]
+    if not columns:  # networks differ, and nothing was sent over them
+        paths = {}
     rows = [
         (
             *_named(found, arm, path if len(paths) > 1 else ""),
@@ -298,7 +301,7 @@ def _seconds(found: Estimate) -> str:
     """A mean with its interval: `410.2 ms (380.1 … 440.0)`."""
     how = scale([found.mean, found.low, found.high], "s")
     span = f" ({how.text(found.low)} … {how.text(found.high)})" if math.isfinite(found.low) else ""
-    return how.with_unit(found.mean) + span
+    return (how.with_unit(found.mean) + span).replace("-", text.MINUS)
 
 
 def _number(value: float) -> str:

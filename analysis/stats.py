@@ -117,10 +117,15 @@ def compare(trials: pd.DataFrame, metrics: Sequence[Metric]) -> pd.DataFrame:
     rows = []
     for arm in arms(trials):
         for metric in compared(metrics):
-            # Neither arm has a metric that the case does not know, such as input capacity.
-            if any(arm.has(trials, metric.name)) or not (arm.trials or arm.baseline):
+            if _knows(trials, arm, metric):
                 rows.append(_row(trials, arm, metric))
     return _corrected(pd.DataFrame(rows))
+
+
+def _knows(trials: pd.DataFrame, arm: Arm, metric: Metric) -> bool:
+    """Whether the case of an arm has the metric: neither arm has one that it does not know, such as
+    input capacity. Where no trial ended well it is a hole."""
+    return any(arm.has(trials, metric.name)) or not (arm.trials or arm.baseline)
 
 
 def _row(trials: pd.DataFrame, arm: Arm, metric: Metric) -> dict[str, Any]:
@@ -213,7 +218,9 @@ def overall(
     rows = []
     for metric in compared(metrics):
         fitted = sensitivity.fit(trials, metric.name) if model and metric.headline else {}
-        for (name, short), found in named.items():
+        for (name, short), every in named.items():
+            # As in `compare`: a case of another workload does not know the metric.
+            found = [arm for arm in every if _knows(trials, arm, metric)]
             if any(any(arm.has(trials, metric.name)) for arm in found):
                 control = all(arm.is_control for arm in found)
                 keys = {"arm": name, "short": short, "is_control": control, "metric": metric.name}

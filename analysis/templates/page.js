@@ -64,14 +64,14 @@ function plot(width, options) {
 function changes({ kept, metric }, width) {
   const whole = (row) => cells.every((cell, i) => cell.arm !== row.arm || kept[i]);
   const seen = data.changes.filter((row) => row.metric === metric &&
-    (row.cell === null ? cases.length > 1 && whole(row) : kept[row.cell]));
+    (row.cell === null ? row.cases > 1 && whole(row) : kept[row.cell]));
   const rank = (row) => [row.cell !== null, arms[row.arm].control, row.cell === null ? 0 : cells[row.cell].case, row.arm];
   const rows = seen.map((row) => ({ ...row, rank: rank(row) })).sort((a, b) => {
     const i = a.rank.findIndex((part, n) => part !== b.rank[n]);
     return i < 0 ? 0 : a.rank[i] - b.rank[i];
   });
   if (!rows.length) return [];
-  const where = (row) => row.cell === null ? `all ${cases.length} cases` : cases[cells[row.cell].case];
+  const where = (row) => row.cell === null ? `all ${row.cases} cases` : cases[cells[row.cell].case];
   const name = (row) => [arms[row.arm].name + (arms[row.arm].control ? " (A/A)" : ""), where(row)].filter(Boolean).join(" · ");
   const said = (row) => `${percent(row.change[1])} % (${percent(row.change[0])} … ${percent(row.change[2])})`;
   const title = (row) => [name(row), said(row), row.verdict, `could see ${amount(row.sees ?? NaN)} %`,

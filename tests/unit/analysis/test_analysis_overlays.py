@@ -85,6 +85,12 @@ def test_each_network_stands_beside_its_protocol_and_the_hosts(run: Path) -> Non
     assert told["Training"].startswith("\N{MINUS SIGN}7.")
 
 
+def test_pairs_are_counted_of_what_knows_the_metric(run: Path) -> None:
+    """A case of another workload is no hole in this one."""
+    overall = tables.build(load(run)).overall
+    assert set(overall["planned"]) == {6} and set(overall["cases_planned"]) == {1}
+
+
 def test_a_path_on_one_host_has_a_row_of_its_own(tmp_path: Path) -> None:
     both = [CASES[0] | {"placement": placement} for placement in ("spread", "packed")]
     (costs,) = overlays.tables(tables.build(load(made(tmp_path, *both))))
