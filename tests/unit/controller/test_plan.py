@@ -154,6 +154,22 @@ def test_several_workloads_are_measured_in_the_blocks_of_what_they_are_compared_
     )
 
 
+@pytest.mark.parametrize("name", ["", "without_kubernetes", "rehearsal", "rehearsal_kubernetes"])
+def test_the_shipped_overlays_are_visited_three_times_beside_their_hosts_network(name: str) -> None:
+    runtimes = ("native", "docker", "kubernetes")
+    hosts = [plan.Host(f"node{n}", "bare_metal", runtimes, 8) for n in (1, 2)]
+    made = plan.make(load(Path("experiments/overlays.yml"), name), hosts)
+    blocks: dict[str, set[tuple[str, str]]] = {}
+    for slot in made.slots:
+        levels = slot.trials[0].levels
+        arm = (str(levels["runtime"]), str(levels["network"]))
+        blocks.setdefault(f"{slot.setting} {slot.block}", set()).add(arm)
+    visits = Counter(block.split()[0] for block in blocks)
+    assert set(visits.values()) == {3} and len(visits) >= 4
+    for arms in blocks.values():
+        assert all((runtime, "host") in arms for runtime, _ in arms)
+
+
 def test_a_transport_that_cannot_do_what_is_asked_is_no_cell() -> None:
     made = make(
         [plan.Host(f"node{n}", "vm", ("native",), 2) for n in (1, 2)],
