@@ -144,6 +144,10 @@ class Running:
     def text(self) -> str:
         return self.log.read_text(errors="replace")
 
+    def pause(self) -> None:
+        """It lives, and does nothing."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
     def kill(self) -> None:
         """kill -9 of the controller and all that it has started."""
         os.killpg(self.process.pid, signal.SIGKILL)

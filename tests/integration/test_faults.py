@@ -43,9 +43,15 @@ def only(results: Path) -> dict[str, str]:
     return {name: r["reason"]["cause"] for name, r in records(results).items() if r["reason"]}
 
 
-def test_the_controller_is_killed_in_deploy_and_in_a_trial(lab: Lab, results: Path) -> None:
-    """At every other moment `./run-tests long` kills it."""
-    lab.begin("faults", results).until_said("TASK [Hold the same images everywhere]").kill()
+def test_the_controller_is_killed_in_deploy_and_in_a_trial(
+    lab: Lab, results: Path, tmp_path: Path
+) -> None:
+    """At every other moment `./run-tests long` kills it. While it lives, no other run begins."""
+    running = lab.begin("faults", results).until_said("TASK [Hold the same images everywhere]")
+    running.pause()
+    refused = lab.site("spin", tmp_path / "other", check=False)
+    assert refused.returncode != 0 and "given: run faults-" in refused.stdout
+    running.kill()
     assert records(results) == {}
     running = lab.begin("faults", results)
     running.until_trial(count=1)
@@ -169,17 +175,6 @@ def test_the_engine_is_restarted(lab: Lab, results: Path) -> None:
     assert causes.pop(slot["trials"][0]["trial"]) == "runtime_lost"
     # The next one there may have come before the engine was back.
     assert set(causes.values()) <= {"start"}
-    assert whole(results)
-
-
-def test_a_second_run_is_refused(lab: Lab, results: Path, tmp_path: Path) -> None:
-    running = lab.begin("faults", results)
-    running.until_trial()
-    refused = lab.site("spin", tmp_path / "other", check=False)
-    assert refused.returncode != 0
-    run = folder(results)
-    assert run and f"given: run {run.name}" in refused.stdout
-    assert running.end() == 0
     assert whole(results)
 
 

@@ -12,6 +12,4 @@ from peers import STARTED
 def what_was_started_has_ended() -> Iterator[None]:
     yield
     while STARTED:
-        process = STARTED.pop()
-        process.kill()
-        process.communicate()
+        STARTED.pop()()

@@ -3,17 +3,16 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.conftest import PATIENCE_S
+from tests.unit.workloads.forked import start as start_forked
 
 ROOT = Path(__file__).resolve().parents[3]
-STARTED: list[subprocess.Popen[str]] = []  # by a test; tests/unit/workloads/conftest.py ends them
+STARTED: list[Callable[[], None]] = []  # by a test; how tests/unit/workloads/conftest.py ends it
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}
 KEY = "5a" * 16
 
@@ -54,29 +53,26 @@ class Process:
     def __init__(self, name: str, folder: Path, options: dict[str, Any], **config: Any) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.out = folder / "out"
+        self._said = folder / "stderr"
         path = folder / "config.json"
         path.write_text(json.dumps({"options": options} | config))
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "workloads",
-                name,
-                "--config",
-                str(path),
-                "--out",
-                str(self.out),
-            ],
-            env=ENVIRONMENT,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        STARTED.append(self.process)
+        self.process = start_forked(name, path, self.out, self._said)
+        STARTED.append(self.process.kill)
+
+    def status(self) -> int:
+        """Its exit status, or the negative number of the signal that ended it."""
+        self.process.join(PATIENCE_S)
+        assert self.process.exitcode is not None, "it does not end"
+        return self.process.exitcode
+
+    def said(self) -> str:
+        """All that it wrote to stderr."""
+        return self._said.read_text()
 
     def end(self) -> tuple[int, str]:
         """Status and the last line of stderr."""
-        _, said = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, (said.strip().splitlines() or [""])[-1]
+        status = self.status()
+        return status, (self.said().strip().splitlines() or [""])[-1]
 
     def well(self) -> "Process":
         """Asserts that it ends well."""

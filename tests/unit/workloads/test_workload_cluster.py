@@ -160,7 +160,7 @@ def test_workers_end_together_when_one_is_told(tmp_path: Path) -> None:
         "tf_image_classification", tmp_path, options, clusters("ring", 2), until_told=True
     )
     wait_for_steps(members[0].out)
-    members[1].process.send_signal(signal.SIGTERM)
+    members[1].process.terminate()
     results = [member.well().result() for member in members]
     counts = [len(member.steps()) for member in members]
     assert counts[0] == counts[1] > 1
@@ -173,7 +173,7 @@ def test_a_workload_goes_on_until_it_is_told(tmp_path: Path) -> None:
     process = Process("spin", tmp_path, {"steps": 2, "work": 100}, until_told=True)
     wait_for_steps(process.out)
     time.sleep(0.2)
-    process.process.send_signal(signal.SIGTERM)
+    process.process.terminate()
     result = process.well().result()
     assert len(process.steps()) > 2
     assert math.isfinite(result["scalars"]["rate"]["value"])
@@ -184,7 +184,7 @@ def test_being_told_reaches_every_member(tmp_path: Path) -> None:
     held = together(tmp_path, "spin", {"work": 100}, items, until_told=True)
     for number in range(2):
         wait_for_steps(held.out / f"member-{number}")
-    held.process.send_signal(signal.SIGTERM)
+    held.process.terminate()
     held.well()
     assert all((held.out / f"member-{number}/result.json").exists() for number in range(2))
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import resource
 import subprocess
 import sys
@@ -11,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peers import ENVIRONMENT, Process
 
 import workloads
 
-ROOT = Path(__file__).resolve().parents[3]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"}
 TINY = {
     "model": "tiny",
     "classes": 10,
@@ -52,17 +50,10 @@ def command(name: str, folder: Path, options: dict[str, Any], **config: Any) -> 
     ]
 
 
-def run(
-    name: str, folder: Path, options: dict[str, Any], **config: Any
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(name, folder, options, **config),
-        env=ENVIRONMENT,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def run(name: str, folder: Path, options: dict[str, Any], **config: Any) -> tuple[int, str]:
+    """Exit status and what was said, of a workload that came to its end."""
+    process = Process(name, folder, options, **config)
+    return process.status(), process.said()
 
 
 def result(folder: Path) -> dict[str, Any]:
@@ -76,14 +67,16 @@ def steps(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("images")
-    done = run("make_images", folder, {"images": 6, "classes": 2, "width": 64, "height": 48})
-    assert done.returncode == 0, done.stderr
+    status, said = run(
+        "make_images", folder, {"images": 6, "classes": 2, "width": 64, "height": 48}
+    )
+    assert status == 0, said
     return folder / "out/dataset"
 
 
 def test_training_keeps_the_contract(tmp_path: Path) -> None:
-    done = run("tf_image_classification", tmp_path, TINY | {"probe": True}, cpus=1)
-    assert done.returncode == 0, done.stderr
+    status, said = run("tf_image_classification", tmp_path, TINY | {"probe": True}, cpus=1)
+    assert status == 0, said
     found, rows = result(tmp_path), steps(tmp_path)
     assert (found["schema"], found["workload"]) == (2, "tf_image_classification")
     assert found["items"] == "images"
@@ -122,8 +115,8 @@ def test_training_keeps_the_contract(tmp_path: Path) -> None:
 
 def test_real_data_trains_and_says_what_the_input_can_do(tmp_path: Path, images: Path) -> None:
     options = TINY | {"data": "real", "image_size": 32, "probe": True, "batch_size": 8}
-    done = run("tf_image_classification", tmp_path, options, data_dir=str(images))
-    assert done.returncode == 0, done.stderr  # 6 images, 64 needed: they repeat
+    status, said = run("tf_image_classification", tmp_path, options, data_dir=str(images))
+    assert status == 0, said  # 6 images, 64 needed: they repeat
     scalars = result(tmp_path)["scalars"]
     assert scalars["decode_capacity"]["value"] > 0
     bound = scalars["decode_capacity"]["value"] < 1.5 * scalars["throughput"]["value"]
@@ -131,9 +124,11 @@ def test_real_data_trains_and_says_what_the_input_can_do(tmp_path: Path, images:
 
 
 def test_a_loss_that_is_not_finite_ends_the_trial(tmp_path: Path) -> None:
-    done = run("tf_image_classification", tmp_path, TINY | {"learning_rate": 1e38, "steps": 50})
-    assert done.returncode == 1
-    assert "loss: must be finite" in done.stderr.splitlines()[-1]
+    status, said = run(
+        "tf_image_classification", tmp_path, TINY | {"learning_rate": 1e38, "steps": 50}
+    )
+    assert status == 1
+    assert "loss: must be finite" in said.splitlines()[-1]
     assert not (tmp_path / "out/result.json").exists()
     assert steps(tmp_path)
 
@@ -161,21 +156,21 @@ def test_bad_input_is_refused(
     (tmp_path / "BROKEN/cat").mkdir(parents=True)
     (tmp_path / "BROKEN/cat/bad.jpg").write_bytes(b"\xff\xd8 and then nothing of a picture")
     given = {k: str(tmp_path / v) if k == "data_dir" else v for k, v in config.items()}
-    done = run("tf_image_classification", tmp_path, TINY | options, **given)
-    assert done.returncode == 2, done.stderr
+    status, said = run("tf_image_classification", tmp_path, TINY | options, **given)
+    assert status == 2, said
     # Not the last line: the decoder's own threads may complain after it.
-    assert reason in done.stderr
+    assert reason in said
     assert not (tmp_path / "out/result.json").exists()
 
 
 def test_an_unknown_workload_is_refused(tmp_path: Path) -> None:
-    done = run("spinn", tmp_path, {})
-    assert done.returncode == 2
-    assert "did you mean spin?" in done.stderr
+    status, said = run("spinn", tmp_path, {})
+    assert status == 2
+    assert "did you mean spin?" in said
 
 
 def test_spin_counts_hashes(tmp_path: Path) -> None:
-    assert run("spin", tmp_path, {"steps": 4, "warmup_steps": 2, "work": 100}).returncode == 0
+    assert run("spin", tmp_path, {"steps": 4, "warmup_steps": 2, "work": 100})[0] == 0
     assert result(tmp_path)["scalars"]["rate"]["value"] > 0
     assert [r["phase"] for r in steps(tmp_path)] == ["warmup"] * 2 + ["measured"] * 4
     assert result(tmp_path)["items"] == "hashes"
@@ -183,9 +178,9 @@ def test_spin_counts_hashes(tmp_path: Path) -> None:
 
 
 def test_spin_exits_as_asked(tmp_path: Path) -> None:
-    done = run("spin", tmp_path, {"work": 1, "fail": "exit"})
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "spin: failed as asked (fail: exit)"
+    status, said = run("spin", tmp_path, {"work": 1, "fail": "exit"})
+    assert status == 1
+    assert said.splitlines()[-1] == "spin: failed as asked (fail: exit)"
 
 
 def test_a_killed_trial_leaves_its_steps(tmp_path: Path) -> None:
@@ -225,7 +220,7 @@ def test_spin_takes_memory_until_it_is_refused(tmp_path: Path) -> None:
 
 def test_images_are_the_same_bytes_for_the_same_seed(tmp_path: Path, images: Path) -> None:
     again = {"images": 6, "classes": 2, "width": 64, "height": 48}
-    assert run("make_images", tmp_path, again).returncode == 0
+    assert run("make_images", tmp_path, again)[0] == 0
     ours = tmp_path / "out/dataset"
     names = sorted(p.relative_to(images) for p in images.rglob("*"))
     assert sum(p.suffix == ".jpg" for p in names) == 6
@@ -235,4 +230,4 @@ def test_images_are_the_same_bytes_for_the_same_seed(tmp_path: Path, images: Pat
         for n in names
         if (images / n).is_file()
     )
-    assert run("make_images", tmp_path, again).returncode == 2  # a data set is not overwritten
+    assert run("make_images", tmp_path, again)[0] == 2  # a data set is not overwritten

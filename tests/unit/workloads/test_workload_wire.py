@@ -229,7 +229,12 @@ def member(told: dict[str, Any], pause: float, rounds: int, *prefix: str) -> Any
         stderr=subprocess.PIPE,
         text=True,
     )
-    STARTED.append(process)
+
+    def end() -> None:
+        process.kill()
+        process.communicate()
+
+    STARTED.append(end)
     return process
 
 
