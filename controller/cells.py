@@ -109,7 +109,8 @@ def _has_storage(chosen: Levels) -> bool:
 
 def _has_transport(chosen: Levels) -> bool:
     """Whether the transport of gradients can do what the distribution needs, if it needs any."""
-    able = TRANSPORTS[str(chosen.get("transport", OWN))]
+    # One that only a single workload has is that workload's affair.
+    able = TRANSPORTS.get(str(chosen.get("transport", OWN)), TRANSPORTS[OWN])
     return chosen["distribution"] in ("none", *able)
 
 

@@ -479,19 +479,18 @@ def _check_backgrounds(experiment: Experiment) -> None:
 def _check_topology(experiment: Experiment) -> None:
     """What is stated of the members is what the workload's topology can have."""
     topology = workloads.workload(experiment.workload).TOPOLOGY
-    if topology.shares:
-        return
     able = [n for n in workloads.NAMES if workloads.workload(n).TOPOLOGY.shares]
     for level in _stated_levels(experiment, "distribution"):
-        if level != "none":
+        if level not in topology.distributions:
+            one = f"distribution: {topology.distributions[0]}"
             raise Refused(
-                f"{experiment.workload} cannot be distributed",
-                example=f"workload: {able[0] if able else 'tf_image_classification'}",
+                f"{experiment.workload} cannot be distributed" + " so" * topology.shares,
+                example=one if topology.shares else f"workload: {able[0]}",
                 given=f"distribution: {level}",
             )
-    if not topology.several:
+    if topology.alone:
         return
-    if "together" in _stated_levels(experiment, "placement"):
+    if "together" in _stated_levels(experiment, "placement") and not topology.shares:
         raise Refused(
             f"{experiment.workload} has a program for each member",
             example="placement: [spread, packed]",

@@ -27,7 +27,8 @@ def scenario(workload: str, chosen: Levels) -> Scenario:
 
     A lone trial has no servers and no placement, and a ring no servers, whatever is stated.
     """
-    distribution = str(chosen.get("distribution") or "none")
+    declared = workloads.workload(workload).TOPOLOGY
+    distribution = str(chosen.get("distribution") or declared.distributions[0])
     topology = of(workload, distribution)
     first, *others = topology.roles
     # A ring has workers only.

@@ -8,7 +8,8 @@ marks what they share. Each gives
     METRICS              every scalar that it writes (`workloads._declare.Metric`), the most
                          telling first
     ITEMS                the unit of what a step works on, such as images; None without steps
-    TOPOLOGY             which members a trial can have: ONE, WORKERS_AND_SERVERS, CLIENT_AND_SERVER
+    TOPOLOGY             which members a trial can have: ONE, WORKERS_AND_SERVERS, WORKERS,
+                         CLIENT_AND_SERVER
     PORTS                where its members listen (`workloads._declare.Port`), if they are several;
                          `context.peers` says where each is, or `context.place` to those that train
     FAMILY               the image that it is in: a file in requirements/images

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from workloads._declare import Metric, Port
-from workloads._options import BadInputError
+from workloads._options import BadInputError, Options
 from workloads._output import Context, FailureError
 from workloads._place import OWN, TRANSPORTS, Place
 from workloads._tensorflow import ThreadOptions
@@ -289,7 +289,7 @@ class Team(Alone):
 
 
 @contextmanager
-def joined(context: Context, options: SharedOptions) -> Iterator[Alone]:
+def joined(context: Context, options: Options) -> Iterator[Alone]:
     """Alone, or the team with all peers found, clocks compared and paths measured.
 
     All members must have the same options. A failure inside is told to all of them.
@@ -297,7 +297,8 @@ def joined(context: Context, options: SharedOptions) -> Iterator[Alone]:
     if context.place is None:
         yield Alone()
         return
-    team = Team(context.place, options.transport)
+    # Another workload's `transport` is its own affair, and so is what it listens with.
+    team = Team(context.place, options.transport if isinstance(options, SharedOptions) else OWN)
     try:
         team.agree("options", repr(options))
         context.mark("joined")

@@ -88,7 +88,9 @@ class Topology:
     # Of a trial that is spread; members go to them in turn. None: one for each member of the first
     # role, and those of every role begin with the first host.
     hosts: int | None = 1
-    shares: bool = False  # its workers share their gradients, as the factor `distribution` says
+    # How its workers share their gradients, as the factor `distribution` says; the first one is
+    # that of an experiment that does not say it.
+    distributions: tuple[str, ...] = ("none",)
 
     def __post_init__(self) -> None:
         """Refuses what no experiment could count."""
@@ -97,6 +99,11 @@ class Topology:
                 f"topology {self.name}: the factors `workers` and `servers` count one role or two; "
                 f"given: {len(self.roles)}"
             )
+
+    @property
+    def shares(self) -> bool:
+        """Whether its workers can share gradients."""
+        return self.distributions != ("none",)
 
     @property
     def several(self) -> bool:
@@ -114,8 +121,9 @@ WORKERS_AND_SERVERS = Topology(
     "workers and servers",
     (Role("worker", 1, None), Role("server", 0, None)),
     hosts=None,
-    shares=True,
+    distributions=("none", "ring", "ps_async", "ps_sync"),
 )
+WORKERS = Topology("workers", (Role("worker", 2, None),), hosts=None, distributions=("ring",))
 CLIENT_AND_SERVER = Topology("client and server", (Role("client"), Role("server")), hosts=2)
 
 

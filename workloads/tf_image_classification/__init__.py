@@ -3,7 +3,7 @@
 options.py    what can be set; standard library only
 models.py     the published architectures          flops.py  their arithmetic
 folder.py     what a data folder holds            data.py   batches, synthetic and real
-train.py      the step, the loop, the result       probe.py  what these cores could do
+train.py      the step, the loop, the result       probe.py  the input alone
 """
 
 from workloads import _cluster

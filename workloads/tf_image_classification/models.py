@@ -40,7 +40,7 @@ def resnet50(shape: tuple[int, int, int], classes: int) -> Any:
     )
 
 
-def alexnet(shape: tuple[int, int, int], classes: int) -> Any:
+def alexnet(shape: tuple[int, int, int], classes: int, filters: int = 64, units: int = 4096) -> Any:
     """AlexNet in one tower (Krizhevsky 2014, arXiv:1404.5997), 61,100,840 parameters.
 
     Without local response normalisation, as in today's versions. For other sizes than the
@@ -50,19 +50,19 @@ def alexnet(shape: tuple[int, int, int], classes: int) -> Any:
     """
     image = keras.Input(shape)
     x = layers.ZeroPadding2D(2)(image)
-    x = layers.Conv2D(64, 11, strides=4, activation="relu")(x)
+    x = layers.Conv2D(filters, 11, strides=4, activation="relu")(x)
     x = layers.MaxPooling2D(3, strides=2)(x)
-    x = layers.Conv2D(192, 5, padding="same", activation="relu")(x)
+    x = layers.Conv2D(3 * filters, 5, padding="same", activation="relu")(x)
     x = layers.MaxPooling2D(3, strides=2)(x)
-    for filters in (384, 256, 256):
-        x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
+    for times in (6, 4, 4):
+        x = layers.Conv2D(times * filters, 3, padding="same", activation="relu")(x)
     x = layers.MaxPooling2D(3, strides=2)(x)
     if tuple(x.shape[1:3]) != (POOLED, POOLED):
         x = layers.AdaptiveAveragePooling2D(POOLED)(x)
     x = layers.Flatten()(x)
     for _ in range(2):
         x = layers.Dropout(0.5)(x)
-        x = layers.Dense(4096, activation="relu")(x)
+        x = layers.Dense(units, activation="relu")(x)
     return keras.Model(image, layers.Dense(classes)(x), name="alexnet")
 
 

@@ -23,7 +23,7 @@ class Published:
 PUBLISHED = {
     "inception_v3": Published(299, 75, 11.4e9),
     "resnet50": Published(224, 32, 7.7e9),
-    "alexnet": Published(224, 63, 1.43e9),
+    "alexnet": Published(224, 95, 1.43e9),
     "tiny": Published(32, 8, 0.29e6),
 }
 

@@ -259,6 +259,7 @@ def probe(loop: Loop, options: Options, context: Context, throughput: float) -> 
 
     Of a cluster only the chief does it, and when all have ended.
     """
+    from workloads import _probe  # noqa: PLC0415
     from workloads.tf_image_classification import data, probe  # noqa: PLC0415
 
     context.mark("probe_begin")
@@ -275,5 +276,5 @@ def probe(loop: Loop, options: Options, context: Context, throughput: float) -> 
                 f"than {INPUT_MARGIN} times the {throughput:.0f} trained",
             )
     loop.batches = iter(())  # ends the pipeline's threads
-    context.scalar("matmul_flops", probe.matmul_flops(options.device, options.dtype))
+    context.scalar("matmul_flops", _probe.matmul_flops(options.device, options.dtype))
     context.mark("probe_end")

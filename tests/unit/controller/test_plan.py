@@ -21,7 +21,7 @@ BASE: dict[str, Any] = {
     "title": "t",
     "workload": "tf_image_classification",
     "factors": {"runtime": ["native", "docker"], "model": ["tiny", "alexnet"]},
-    "options": {"batch_size": 8, "image_size": 64},
+    "options": {"batch_size": 8, "image_size": 96},
     "baseline": {"runtime": "native"},
     "control": False,
     "repeats": 4,

@@ -120,6 +120,15 @@ def test_what_the_topology_cannot_have_is_refused(
         make(tmp_path, **changes)
 
 
+def test_workers_that_cannot_be_alone_are_together_unless_it_is_stated(tmp_path: Path) -> None:
+    made = make(tmp_path, workload="all_reduce", factors={"workers": [2, 3]}, repeats=1)
+    assert {slot.trials[0].levels["distribution"] for slot in made.slots} == {"ring"}
+    with pytest.raises(Refused, match=r"cannot be distributed so\n.*distribution: ring"):
+        make(tmp_path, workload="all_reduce", factors={"distribution": ["ps_sync"]})
+    with pytest.raises(Refused, match="at least 2"):
+        make(tmp_path, workload="all_reduce", factors={"workers": [1, 2]})
+
+
 def test_a_declaration_that_is_not_whole_is_refused_in_a_sentence(
     toy: SimpleNamespace, tmp_path: Path
 ) -> None:

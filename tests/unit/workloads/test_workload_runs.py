@@ -140,7 +140,7 @@ def test_a_loss_that_is_not_finite_ends_the_trial(tmp_path: Path) -> None:
         ({"batch_size": "4"}, {}, "must be of type int (example: batch_size: 32); given: '4'"),
         ({"batch_size": True}, {}, "batch_size: must be of type int"),
         ({"model": "resnet5"}, {}, "did you mean resnet50?"),
-        ({"model": "alexnet", "image_size": 32}, {}, "image_size: must be at least 63 for alexnet"),
+        ({"model": "alexnet", "image_size": 32}, {}, "image_size: must be at least 95 for alexnet"),
         ({"warmup_steps": 0}, {}, "warmup_steps: must be at least 1"),
         ({}, {"cpu": 2}, "did you mean cpus?"),
         ({}, {"cpus": 0}, "cpus: must be a whole number"),

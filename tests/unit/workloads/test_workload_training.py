@@ -69,6 +69,19 @@ def test_the_smallest_size_works(name: Any, size: int) -> None:
     assert tuple(model.output.shape) == (None, 3)
 
 
+def test_alexnet_computes_at_its_smallest_size() -> None:
+    size = PUBLISHED["alexnet"].minimum
+    for smaller, works in ((0, True), (1, False)):
+        shape = (size - smaller, size - smaller, 3)
+        model = models.alexnet(shape, 3, filters=2, units=4)
+        compute = tf.function(lambda x, model=model: model(x), autograph=False)
+        if works:
+            assert tuple(compute(tf.zeros([1, *shape])).shape) == (1, 3)
+        else:
+            with pytest.raises(ValueError, match="Negative dimension"):
+                compute(tf.zeros([1, *shape]))
+
+
 @pytest.mark.parametrize(("kind", "momentum"), [("sgd", 0), ("momentum", 0.9), ("adam", None)])
 def test_fused_updates_equal_those_of_keras(kind: Any, momentum: float | None) -> None:
     plain = (

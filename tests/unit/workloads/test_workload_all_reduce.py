@@ -1,0 +1,53 @@
+"""Vectors are summed over workers: right, in as many steps by each, and told as what they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from peers import Process, clusters, start
+
+import workloads
+from workloads._options import BadInputError
+from workloads.all_reduce import bus_bytes
+
+pytest.importorskip("tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("transport", "workers", "size"), [("strata", 3, 4), ("tensorflow", 2, 1 << 16)]
+)
+def test_each_worker_sums_as_often_and_tells_how_long(
+    tmp_path: Path, transport: str, workers: int, size: int
+) -> None:
+    asked = {"transport": transport, "size": size, "steps": 4, "warmup_steps": 2}
+    members = [m.well() for m in start("all_reduce", tmp_path, asked, clusters("ring", workers))]
+    for number, member in enumerate(members):
+        rows, result = member.steps(), member.result()
+        assert [row["items"] for row in rows] == 4 * [size]
+        assert all(row["exchange_s"] == row["duration_s"] for row in rows)
+        found = {name: scalar["value"] for name, scalar in result["scalars"].items()}
+        assert found["latency_min"] <= found["latency"] <= found["latency_max"]
+        bandwidth = bus_bytes(size, workers) / found["latency"]
+        assert found["bus_bandwidth"] == pytest.approx(bandwidth)
+        assert result["cluster"]["bytes_per_step"] == size
+        assert result["cluster"]["index"] == number
+
+
+def test_a_worker_alone_has_nothing_to_sum(tmp_path: Path) -> None:
+    status, said = Process("all_reduce", tmp_path, {}).end()
+    assert status == 2 and "between workers" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"size": 6}, "whole float32"),
+        ({"size": 2**30}, "at most"),
+        ({"duration": 0.0}, "positive"),
+        ({"transport": "mpi"}, "must be one of strata, tensorflow, nccl"),
+    ],
+)
+def test_what_is_no_vector_is_refused(given: dict[str, int], reason: str) -> None:
+    with pytest.raises(BadInputError, match=reason):
+        workloads.options("all_reduce").parse(given)
