@@ -28,6 +28,7 @@ class ActionModule(RunAction):
         "stage": {"type": "str", "choices": STAGES, "default": "present"},
         "results": {"type": "dict", "default": {}},
         "proven": STRINGS,
+        "seen": {"type": "dict", "default": {}},
     }
 
     def act(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
@@ -46,8 +47,9 @@ class ActionModule(RunAction):
     def begun(self, _: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         return "it is switched to", {}
 
-    def proven(self, _: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        return "it is in place", {}
+    def proven(self, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        seen = {host: facts for host, facts in given["seen"].items() if facts}
+        return "it is in place", {"seen": seen} if seen else {}
 
     def failed(self, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         stage, message = given["stage"], _message(given["results"])

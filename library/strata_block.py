@@ -36,6 +36,10 @@ options:
     type: list
     elements: str
     default: []
+  seen:
+    description: What the role read of the running system, by host, for V(proven).
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: In check mode nothing is written.

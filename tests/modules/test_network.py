@@ -146,8 +146,8 @@ def prove(more: str = "", **end: object) -> str:
 
 def test_a_tunnel_that_carries_is_proven() -> None:
     said = prove()
-    assert "tun is vxlan, MTU 1450" in said
-    assert "peer at 10.9.0.2: 1450 bytes whole, " in said, said
+    assert "tun is vxlan" in said
+    assert "peer at 10.9.0.2: MTU 1450, all of it whole, " in said, said
 
 
 def test_without_a_peer_nothing_is_proven() -> None:
@@ -213,6 +213,152 @@ ip -n box addr add 10.9.0.1/24 dev eth0; ip -n box link set eth0 mtu 1450 up
         more + "ip link add t2 type vxlan id 8 remote 10.0.0.2 dstport 4790; ip link set t2 up",
         **{**given, "device": "t2", "device_namespace": ""},
     )
+
+
+DATAPATH = """
+import json, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from strata.errors import Refused
+from strata.host import datapath
+def said():
+    try:
+        found = datapath.facts({"node2": "10.218.1.2"}, ["flannel.1"])
+        datapath.check(json.loads(sys.argv[3]), found)
+    except Refused as refused:
+        return refused.given
+    return ""
+def run(script):
+    subprocess.run(["/bin/sh", "-ec", script], check=True)
+run(sys.argv[2])
+found = {"": said()}
+for planted, undone in json.loads(sys.argv[4]):
+    run(planted)
+    found[planted] = said()
+    run(undone)
+print(json.dumps([found, said()]))
+"""
+TUNNEL = "ip link add flannel.1 type vxlan id {} local 10.0.0.1 dev eth0 dstport {} nolearning"
+UP = """ip link set flannel.1 up
+ip route add 10.218.1.0/24 via 10.218.1.0 dev flannel.1 onlink"""
+RIGHT = f"{TUNNEL.format(1, 8472)}; {UP}"
+GONE = "ip link del flannel.1"
+NODE = f"""ip link set lo up
+ip link add eth0 type veth peer name far; ip link set far up
+ip addr add 10.0.0.1/24 dev eth0; ip link set eth0 up
+{RIGHT}"""
+CARRIES = {
+    "route to node2": "flannel.1",
+    "gateway to node2": "10.218.1.0",
+    "flannel.1": "vxlan id 1 port 8472",
+    "programs of flannel.1": "none",
+}
+CLASSIFIER = (
+    "tc qdisc add dev flannel.1 clsact; tc filter add dev flannel.1 {} bpf bytecode '1,6 0 0 0'"
+)
+NO_CLASSIFIER = "tc qdisc del dev flannel.1 clsact"
+# Of each, how it is planted and undone, and what is said of what runs.
+FALLBACKS = {
+    "routes of another backend": (
+        "ip route add 10.218.1.0/25 via 10.0.0.2",
+        "ip route del 10.218.1.0/25",
+        "route to node2 is flannel.1; running: eth0",
+    ),
+    "another table goes first": (
+        "ip route add default via 10.0.0.2 table 5; ip rule add to 10.218.0.0/16 table 5",
+        "ip rule del table 5; ip route flush table 5",
+        "gateway to node2 is 10.218.1.0; running: 10.0.0.2",
+    ),
+    "another host behind the tunnel": (
+        "ip route replace 10.218.1.0/24 via 10.218.7.0 dev flannel.1 onlink",
+        "ip route replace 10.218.1.0/24 via 10.218.1.0 dev flannel.1 onlink",
+        "gateway to node2 is 10.218.1.0; running: 10.218.7.0",
+    ),
+    "a route into nothing": (
+        "ip route add blackhole 10.218.1.2",
+        "ip route del blackhole 10.218.1.2",
+        "route to node2 is flannel.1; running: none",
+    ),
+    "no tunnel": (GONE, RIGHT, "flannel.1 is vxlan id 1 port 8472; running: none"),
+    "a tunnel that is down": (
+        "ip link set flannel.1 down",
+        UP,
+        "flannel.1 is vxlan id 1 port 8472; running: vxlan id 1 port 8472 down",
+    ),
+    "another tunnel's number": (
+        f"{GONE}; {TUNNEL.format(9, 8472)}; {UP}",
+        f"{GONE}; {RIGHT}",
+        "running: vxlan id 9 port 8472",
+    ),
+    "another tunnel's port": (
+        f"{GONE}; {TUNNEL.format(1, 4789)}; {UP}",
+        f"{GONE}; {RIGHT}",
+        "running: vxlan id 1 port 4789",
+    ),
+    "a device of another kind by its name": (
+        f"{GONE}; ip link add flannel.1 type bridge; {UP}",
+        f"{GONE}; {RIGHT}",
+        "flannel.1 is vxlan id 1 port 8472; running: bridge",
+    ),
+    "a program that sees what comes": (
+        CLASSIFIER.format("ingress"),
+        NO_CLASSIFIER,
+        "programs of flannel.1 is none; running: unnamed ingress",
+    ),
+    "a program that sees what goes": (
+        CLASSIFIER.format("egress"),
+        NO_CLASSIFIER,
+        "programs of flannel.1 is none; running: unnamed egress",
+    ),
+}
+
+
+def test_a_datapath_that_fell_back_to_another_is_told_and_a_clean_one_is_not() -> None:
+    planted = json.dumps([fallback[:2] for fallback in FALLBACKS.values()])
+    found, at_the_end = json.loads(within(DATAPATH, NODE, json.dumps(CARRIES), planted))
+    assert found.pop("") == "" == at_the_end
+    assert len(found) == len(FALLBACKS)
+    for what, (how, _, running) in FALLBACKS.items():
+        assert running in found[how], (what, found[how])
+
+
+POLICY = """
+import json, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from strata.errors import Refused
+from strata.host import network_policy
+network_policy.PATIENCE_S, network_policy.SETTLED_S, network_policy.ANSWER_S = 1.0, 1.0, 0.3
+subprocess.run(["/bin/sh", "-ec", sys.argv[2]], check=True)
+try:
+    print(network_policy.enforced("/run/netns/friend", "/run/netns/other", {"peer": "10.5.0.3"}))
+except Refused as refused:
+    print(refused)
+"""
+# Three pods on a bridge: two that try, and the one that they try to reach.
+PODS = """
+mount -t tmpfs none /run; mkdir /run/netns; ip link add br0 type bridge; ip link set br0 up; n=0
+for pod in friend other third; do
+  n=$((n + 1)); ip netns add $pod; ip link add v$n type veth peer name eth0 netns $pod
+  ip link set v$n master br0 up
+  ip -n $pod addr add 10.5.0.$n/24 dev eth0; ip -n $pod link set eth0 up
+done
+"""
+DROP = "ip netns exec third iptables -A INPUT -s {} -j DROP"
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        ("", "False"),
+        (DROP.format("10.5.0.2"), "True"),
+        (DROP.format("10.5.0.0/24"), "no answer from the pod at 10.5.0.3 on peer"),
+        ("ip -n third link set eth0 down", "no answer from the pod at 10.5.0.3 on peer"),
+    ],
+    ids=["not enforced", "enforced", "more is denied than should be", "nothing is there"],
+)
+def test_a_policy_is_enforced_where_only_what_it_denies_is_not_answered(
+    planted: str, said: str
+) -> None:
+    assert said in within(POLICY, PODS + planted)
 
 
 TRY = """

@@ -81,10 +81,10 @@ def prove(end: End, peers: dict[str, str]) -> list[str]:
     said = [_prove_devices(end)]
     for name, address in peers.items():
         _prove_route(end, name, address)
-        _within(end.namespace, partial(_prove_sizes, end, address))
-        _within(end.namespace, partial(_prove_tcp, end, address))
+        within(end.namespace, partial(_prove_sizes, end, address))
+        within(end.namespace, partial(_prove_tcp, end, address))
         moved = _prove_carried(end, address)
-        said.append(f"{name} at {address}: {end.mtu} bytes whole, {moved}")
+        said.append(f"{name} at {address}: MTU {end.mtu}, all of it whole, {moved}")
     return said
 
 
@@ -94,10 +94,7 @@ def _prove_devices(end: End) -> str:
     kind = found.get("linkinfo", {}).get("info_kind", "none")
     if kind != end.kind:
         raise _other(f"device {device} of the kind {end.kind}", f"of the kind {kind}")
-    mtu = link(end.namespace, end.route).get("mtu")
-    if mtu != end.mtu:
-        raise _other(f"MTU {end.mtu} of {end.route}", f"MTU {mtu}")
-    return f"{device} is {kind}, MTU {mtu}"
+    return f"{device} is {kind}"
 
 
 def _prove_route(end: End, name: str, peer: str) -> None:
@@ -106,6 +103,11 @@ def _prove_route(end: End, name: str, peer: str) -> None:
     if device != end.route:
         via = f" via {found['gateway']}" if "gateway" in found else ""
         raise _other(f"packets to {name} ({peer}) leave by {end.route}", f"by {device}{via}")
+    # A route may say less than its device.
+    said = [one["mtu"] for one in found.get("metrics", []) if "mtu" in one]
+    mtu = said[0] if said else link(end.namespace, device).get("mtu")
+    if mtu != end.mtu:
+        raise _other(f"MTU {end.mtu} of {end.route}", f"MTU {mtu}")
 
 
 def _prove_sizes(end: End, peer: str) -> None:
@@ -136,7 +138,7 @@ def _prove_carried(end: End, peer: str) -> str:
     """What was sent is counted by the device, both on its way out and on its way back."""
     namespace, device = end.carrier
     before = counters(namespace, device)
-    answered = _within(end.namespace, lambda: sum(_echo(peer, end.mtu) for _ in range(PACKETS)))
+    answered = within(end.namespace, lambda: sum(_echo(peer, end.mtu) for _ in range(PACKETS)))
     out, back = (n - b for n, b in zip(counters(namespace, device), before, strict=True))
     need = PACKETS * end.mtu, answered * end.mtu
     if answered == 0 or out < need[0] or back < need[1]:
@@ -183,7 +185,7 @@ def _ip(namespace: str, *arguments: str) -> dict[str, Any]:
     return found[0] if found and done.returncode == 0 else {}
 
 
-def _within(namespace: str, act: Callable[[], T]) -> T:
+def within(namespace: str, act: Callable[[], T]) -> T:
     """Do something in a network namespace; in a thread of its own, which is all that moves."""
     if not namespace:
         return act()

@@ -55,7 +55,7 @@ def store(run: results.Run, number: int, status: str = "ok") -> None:
 def note(run: results.Run, state: str, block: str = "b1", **more: Any) -> Any:
     """What the module strata_block does."""
     (visit,) = [one for one in visits.of(run, SLOTS) if one["block"] == block]
-    given = {"block": visit, "stage": "present", "results": {}, "proven": [], **more}
+    given = {"block": visit, "stage": "present", "results": {}, "proven": [], "seen": {}, **more}
     return acting(strata_block, state=state)(run.folder, given)
 
 
@@ -84,7 +84,7 @@ def test_a_block_without_a_setting_needs_no_role(run: results.Run) -> None:
 def test_a_setting_that_no_network_needs_any_more_is_refused(run: results.Run) -> None:
     with pytest.raises(Refused, match="a role switches to the setting 'gone'") as refused:
         visits.of(run, [slot(9, "b9", "host", "one", setting="gone")])
-    assert "settings of the known networks: costly, docker_overlay, " in refused.value.given
+    assert "costly, docker_overlay, " in refused.value.given
 
 
 def test_the_settings_of_a_plan_name_their_role_and_their_hosts(run: results.Run) -> None:
@@ -157,3 +157,12 @@ def test_a_failure_is_told_in_the_words_of_the_task_that_failed(
     assert told["message"] == run.journal()[-1]["message"] == message
     assert told["proven"] is False
     assert told["progress"] == [f"block b1, setting costly: it could not be made: {message}"]
+
+
+def test_what_the_role_saw_stands_in_the_journal_where_it_saw_something(run: results.Run) -> None:
+    note(run, "begun")
+    note(run, "proven", seen={"one": {"policies": "enforced"}, "here": {}})
+    note(run, "proven")
+    *_, first, second = run.journal()
+    assert first["seen"] == {"one": {"policies": "enforced"}}
+    assert "seen" not in second

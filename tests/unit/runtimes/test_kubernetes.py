@@ -17,9 +17,10 @@ import pytest
 import yaml
 from kubernetes.client import ApiClient
 from strata.cell import Resources
+from strata.errors import Refused
 from strata.runtimes import kubernetes
 from strata.runtimes.base import RuntimeLostError, Spec, StartError
-from strata.runtimes.kubernetes import images, job, node, objects, pods, why_not
+from strata.runtimes.kubernetes import cluster, images, job, node, objects, pods, why_not
 
 from tests.conftest import REPO
 
@@ -229,3 +230,25 @@ def test_a_host_without_a_cluster_has_nothing_of_it(
     assert node.version("nothing") is None
     assert "root" in node.why_not(root=False, apt=True)
     assert "virtual environment" in why_not({"why_not": ""}, "venv")
+
+
+def test_pods_that_stay_hold_up_the_next_trial_and_a_cluster_that_is_away_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = [cluster.StuckError("pods of strata.node=node1 do not go"), OSError("no route to host")]
+
+    class Answers:
+        node = "node1"
+
+        def remove(self, _: str) -> list[str]:
+            raise said.pop(0)
+
+        def close(self) -> None:
+            closed.append(self)
+
+    closed: list[Answers] = []
+    monkeypatch.setattr(cluster, "Cluster", Answers)
+    with pytest.raises(Refused, match=r"pods of strata\.node=node1 do not go from node1"):
+        cluster.leftovers()
+    assert cluster.leftovers() == []
+    assert len(closed) == 2

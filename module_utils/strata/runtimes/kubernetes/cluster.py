@@ -12,6 +12,7 @@ import urllib3.exceptions
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 
+from ...errors import Refused
 from .node import CONFIG
 from .objects import NAMESPACE, NODE, PROGRAM, Object
 
@@ -20,6 +21,10 @@ NOT_FOUND, CONFLICT = 404, 409
 ANSWER_S = 15.0
 PATIENCE_S = 60.0  # for a pod to go, whose processes are killed
 LOOK_S = 0.1
+
+
+class StuckError(OSError):
+    """Pods do not go from their node."""
 
 
 class Cluster:
@@ -60,7 +65,7 @@ class Cluster:
         deadline = time.monotonic() + PATIENCE_S
         while self.pods.list_namespaced_pod(NAMESPACE, **given).items:
             if time.monotonic() > deadline:
-                raise OSError(f"pods of {selector} do not go")
+                raise StuckError(f"pods of {selector} do not go")
             time.sleep(LOOK_S)
         return [str(job.metadata.name) for job in jobs]
 
@@ -87,7 +92,10 @@ def said(error: BaseException) -> str:
 
 
 def leftovers() -> list[str]:
-    """Remove the Jobs of trials on this node that nobody watches any more."""
+    """Remove the Jobs of trials on this node that nobody watches any more.
+
+    Raises Refused where their pods stay: they would run beside the next trial.
+    """
     # A cluster that does not answer now does not start the next trial either, which says why.
     try:
         cluster = Cluster()
@@ -95,6 +103,12 @@ def leftovers() -> list[str]:
         return []
     try:
         return [f"job {name}" for name in cluster.remove(f"{NODE}={cluster.node}")]
+    except StuckError as error:
+        raise Refused(
+            "a trial begins where no pod of another one runs",
+            given=f"{error} from {cluster.node} within {PATIENCE_S:.0f} s",
+            then=f"see what holds them (kubectl -n {NAMESPACE} describe pods), and remove them",
+        ) from None
     except GONE:
         return []
     finally:
