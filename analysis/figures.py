@@ -136,6 +136,7 @@ def _changes(
             # An A/A comparison has none: it says how much chance gives.
             "verdict": "chance" if row["is_control"] else row["verdict"],
             "pairs": [row["n"], row["planned"]],
+            **({} if "cell" in row else {"cases": row["cases_planned"]}),
             "confounds": row["confounds"],
         }
         for frame in (tables.overall, tables.comparisons)
@@ -265,13 +266,30 @@ def _width(values: pd.Series, lines: int, least: int) -> int:
 def again(
     experiment: dict[str, Any], testbed: str, levels: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """What makes an experiment of a single cell: what all cells share, and the factors of each."""
-    factors = list(experiment.get("factors") or {})
+    """What makes an experiment of a single cell: what all cells share, and the factors of each.
+
+    Where the experiment has several workloads, `workload` names that of each cell, and `options`
+    has those of each workload.
+    """
+    several = experiment.get("workloads") or {}
+    factors, fixed = ({**(experiment.get(n) or {})} for n in ("factors", "options"))
     alone = {"baseline": {}, "control": False, "exclude": [], "repeats": 1}
-    rest = {name: value for name, value in experiment.items() if name not in ("factors", "slices")}
+    left_out = ("factors", "slices", "workloads")
+    rest = {name: value for name, value in experiment.items() if name not in left_out}
+    names, options = {}, {}
+    for workload, own in several.items():
+        every = {**factors, **own["factors"]}
+        names[workload] = [name for name in every if name not in own["options"]]
+        common = {name: value for name, value in fixed.items() if name not in own["factors"]}
+        options[workload] = common | own["options"]
     return {
         "experiment": {**rest, **alone},
-        "factors": [{name: own.get(name) for name in factors} for own in levels],
+        "factors": [
+            {name: own.get(name) for name in names.get(str(own.get("workload")), factors)}
+            for own in levels
+        ],
+        "workload": [own.get("workload") for own in levels] if several else [],
+        "options": options,
         "inventory": f"inventories/{testbed}",
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,9 +109,10 @@ def load(folder: Path) -> Loaded:
     """Read the run in `folder`.
 
     `trials` holds run, slot, trial, cell, repetition, role, platform, hosts, status, cause,
-    message, started, family and image, dataset and duration_s (launch to finish); a column for
-    each level, for each metric (in its base unit), as `phase_NAME` for each phase (s), and as
-    `disturbance_NAME` for each cause that disturbed it (its share of the measured span).
+    message, started, family and image, dataset, path_mtu (bytes) and duration_s (launch to
+    finish); a column for each level, for each metric (in its base unit), as `phase_NAME` for each
+    phase (s), and as `disturbance_NAME` for each cause that disturbed it (its share of the
+    measured span).
     `levels` is their canonical JSON. `flags` holds trial, name, detail; `drift` holds trial, key,
     reference, now.
 
@@ -245,7 +247,14 @@ def _facts(record: schema.Record) -> dict[str, Any]:
         "image": record.image.digest,
         "dataset": (record.dataset.digest or "none") if record.dataset else "",
         "levels": canonical(record.levels),
+        "path_mtu": _path_mtu(record),
     }
+
+
+def _path_mtu(record: schema.Record) -> float:
+    """The largest packet (bytes) that the chief could send whole, where its program says so."""
+    said = [(member.environment.get("route") or {}).get("path_mtu") for member in record.members]
+    return float(next((mtu for mtu in said if isinstance(mtu, int)), math.nan))
 
 
 def _details(records: list[schema.Record], part: str, columns: list[str]) -> pd.DataFrame:

@@ -15,7 +15,7 @@ RESERVED = frozenset((
     *("platform", "hosts", "status", "cause", "message", "started", "launched", "duration_s"),
     *("overlap", "neighbour", "family", "image", "dataset", "levels", "arm", "short", "case"),
     *("match", "is_baseline", "is_control", "planned", "metric", "first_over_later", "name"),
-    *("detail", "row", "side", "together_s", "duet", "is_reference"),
+    *("detail", "row", "side", "together_s", "duet", "is_reference", "path_mtu"),
 ))  # fmt: skip
 
 DASH = "\N{EN DASH}"

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from schema.fingerprint import field
 
-from . import figures, scenarios, text
+from . import figures, overlays, scenarios, text
 from . import tables as report_tables
 from .headline import asked, available, baseline_name, controls, headline
 from .metrics import DASH, Metric, Scale, scale
@@ -88,6 +88,7 @@ def context(tables: Tables) -> dict[str, Any]:
         "most_rows": MOST_ROWS,
         "values": [_values(tables, metric) for metric in _shown(tables)],
         "degradation": degradation(tables),
+        "overlays": overlays.tables(tables),
         "scenarios": scenarios.tables(tables),
         "flags": flags(tables),
         "flag_counts": tables.flag_counts(),

@@ -122,10 +122,15 @@ def compare(
     rows = []
     for arm in arms(trials):
         for metric in compared(metrics):
-            # Neither arm has a metric that the case does not know, such as input capacity.
-            if any(arm.has(trials, metric.name)) or not (arm.trials or arm.baseline):
+            if _knows(trials, arm, metric):
                 rows.append(_row(trials, arm, metric, anytime=anytime))
     return _corrected(pd.DataFrame(rows))
+
+
+def _knows(trials: pd.DataFrame, arm: Arm, metric: Metric) -> bool:
+    """Whether the case of an arm has the metric: neither arm has one that it does not know, such as
+    input capacity. Where no trial ended well it is a hole."""
+    return any(arm.has(trials, metric.name)) or not (arm.trials or arm.baseline)
 
 
 def _row(trials: pd.DataFrame, arm: Arm, metric: Metric, *, anytime: bool) -> dict[str, Any]:
@@ -232,7 +237,9 @@ def overall(
         # Of duets it would take two trials at the same time for two in turn.
         asked = model and metric.headline and not trials["side"].any()
         fitted = sensitivity.fit(trials, metric.name) if asked else {}
-        for (name, short), found in named.items():
+        for (name, short), every in named.items():
+            # As in `compare`: a case of another workload does not know the metric.
+            found = [arm for arm in every if _knows(trials, arm, metric)]
             if any(any(arm.has(trials, metric.name)) for arm in found):
                 control = all(arm.is_control for arm in found)
                 keys = {"arm": name, "short": short, "is_control": control, "metric": metric.name}

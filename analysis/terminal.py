@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from . import headline as first
-from . import scenarios, text
+from . import overlays, scenarios, text
 from . import tables as report_tables
 from .shown import shown
 from .stats import stands_alone
@@ -36,7 +36,7 @@ def summary(tables: Tables) -> list[str]:
         lines += text.table(HEAD, rows, NUMBERS, wrap=True)
     if tables.comparisons.empty and len(tables.usable):
         lines += ["", *means(tables)]
-    for found in scenarios.tables(tables):
+    for found in [*overlays.tables(tables), *scenarios.tables(tables)]:
         rows, last = [row[: found.brief] for row in found.rows], found.brief
         numbers = {column for column in found.numbers if column < last}
         lines += ["", found.title, *text.table(found.head[:last], rows, numbers, wrap=True)]

@@ -3,7 +3,8 @@
 A *block* is one visit of a setting: switched to, proven, measured, left. Every setting is visited
 several times, in sweeps of random order, so that neither a drift of the machine nor what a
 setting leaves behind falls on one arm of a comparison. A cell that needs no setting, and with
-it the baseline, is measured in every block: no comparison is made across a switch. A *round* has
+it the baseline, is measured in every block in which a cell of its case needs the setting, or in all
+where none of its case ever needs one: no comparison is made across a switch. A *round* has
 every cell of its block once: cases in random order, and the arms of a case one after the other, in
 random order, since what is measured one right after the other differs least by chance
 (randomised complete blocks; Montgomery, Design and Analysis of Experiments, chapter 4).
@@ -51,13 +52,13 @@ def schedule(
     """Every turn of a plan, in the order in which they are taken.
 
     A cell that needs a setting has `repeats` turns, spread over the visits of its setting. A cell
-    that needs none has as many in every block as the block has rounds.
+    that needs none has as many in each of its blocks as the block has rounds.
     """
     turns: list[Turn[C]] = []
     seen: dict[int, int] = {}
-    sweep = 0
+    sweep, measured = 0, settings_of(arms)
     for block, (setting, rounds) in enumerate(blocks(arms, repeats, visits, order), 1):
-        here = [n for n, arm in enumerate(arms) if arm.setting in ("", setting)]
+        here = [n for n, settings in enumerate(measured) if setting in settings]
         for number in range(1, rounds + 1):
             sweep += 1
             for position, index in enumerate(_round(arms, here, order), 1):
@@ -65,6 +66,19 @@ def schedule(
                 place = (block, setting, number, position, sweep, seen[index])
                 turns.append(Turn(*place, arms[index].cell))
     return turns
+
+
+def settings_of(arms: Sequence[Arm[C]]) -> list[set[str]]:
+    """For each arm the settings in whose blocks it is measured; {''} where there are no settings.
+
+    >>> settings_of([Arm("host", "", "x"), Arm("vxlan", "vxlan", "x"), Arm("alone", "", "y")])
+    [{'vxlan'}, {'vxlan'}, {'vxlan'}]
+    """
+    every = {arm.setting for arm in arms} - {""} or {""}
+    of_case: dict[str, set[str]] = {}
+    for arm in arms:
+        of_case.setdefault(arm.case, set()).update({arm.setting} - {""})
+    return [{arm.setting} if arm.setting else of_case[arm.case] or every for arm in arms]
 
 
 def blocks(

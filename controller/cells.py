@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,6 +13,8 @@ from strata.cell import PLATFORM, Cell, Level, Levels, Platform, Resources, Scen
 from strata.errors import Refused
 from strata.identity import digest
 from strata.members import FIRST_PORT, LAST_PORT, MOST_PORTS
+
+from workloads._place import OWN, TRANSPORTS
 
 from . import topology
 from .experiment import Experiment, options_of, resolve_options
@@ -27,7 +29,7 @@ MOST_COMBINATIONS = 10_000
 
 
 def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
-    """Every valid cell in the order of the factors. Raises Refused."""
+    """Every valid cell of one workload, in the order of the factors. Raises Refused."""
     stated = _factors(experiment, substrates)
     _check_combinations(stated)
     found: dict[str, Cell] = {}
@@ -36,8 +38,11 @@ def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
         chosen.setdefault("network", networks.of(str(chosen["runtime"]))[0])
         asked = topology.scenario(experiment.workload, chosen)
         chosen |= asdict(asked)
-        fits = _fits(experiment.workload, Platform.of(chosen), asked) and _has_storage(chosen)
-        if fits and not _excluded(chosen, experiment):
+        if asked.distribution == "none" and "transport" in chosen:
+            chosen["transport"] = OWN  # a lone worker has none: one spelling for one meaning
+        fits = _fits(experiment.workload, Platform.of(chosen), asked)
+        able = _has_storage(chosen) and _has_transport(chosen)
+        if fits and able and not _excluded(chosen, experiment):
             cell = _resolve(experiment.workload, chosen, asked)
             found.setdefault(cell.name, replace(cell, job=_background(experiment, cell)))
     return [*found.values(), *_controls(experiment, list(found.values()))]
@@ -104,6 +109,13 @@ def _has_storage(chosen: Levels) -> bool:
     return chosen.get(storage.OPTION, storage.DISK) in storage.of(str(chosen["runtime"]))
 
 
+def _has_transport(chosen: Levels) -> bool:
+    """Whether the transport of gradients can do what the distribution needs, if it needs any."""
+    # One that only a single workload has is that workload's affair.
+    able = TRANSPORTS.get(str(chosen.get("transport", OWN)), TRANSPORTS[OWN])
+    return chosen["distribution"] in ("none", *able)
+
+
 def _resolve(workload: str, chosen: Levels, asked: Scenario) -> Cell:
     """The cell with all of its levels. Raises Refused."""
     cell = Cell(
@@ -144,14 +156,16 @@ def _excluded(chosen: Levels, experiment: Experiment) -> bool:
     )
 
 
-def varying(experiment: Experiment, cells: list[Cell]) -> list[str]:
+def varying(factors: Collection[str], cells: list[Cell]) -> list[str]:
     """The factors that tell cells apart; options that follow from another's level do not."""
-    names = [name for name in cells[0].levels if name in PLATFORM or name in experiment.factors]
+    known = dict.fromkeys(name for cell in cells for name in cell.levels)
+    names = [name for name in known if name in (*PLATFORM, "workload") or name in factors]
     return [name for name in names if _differs(name, cells)]
 
 
 def _differs(name: str, cells: list[Cell]) -> bool:
-    return len({repr(cell.levels[name]) for cell in cells}) > 1
+    """Whether cells that have it have several levels of it."""
+    return len({repr(cell.levels[name]) for cell in cells if name in cell.levels}) > 1
 
 
 def baseline(experiment: Experiment) -> Levels:

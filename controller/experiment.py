@@ -23,7 +23,7 @@ from . import levels, strict_yaml
 from .blocks import VISITS
 from .levels import FACTORS
 
-__all__ = ["PLATFORM", "Experiment", "load", "resolve_options"]
+__all__ = ["PLATFORM", "Experiment", "load", "parts", "resolve_options"]
 
 # What becomes a part of a file's name; with what is added to it, it must fit into 255 bytes.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=64)]
@@ -101,14 +101,21 @@ class Stop(Closed):
     metric: str = ""  # the first headline of the workload unless it is stated
 
 
-class Slice(Closed):
-    """A named small part of an experiment; what it states replaces the experiment's own."""
+class Own(Closed):
+    """What one of several workloads has beside what all of them have, or in its place."""
 
     factors: dict[str, list[Level]] = {}
     options: Levels = {}
+
+
+class Slice(Own):
+    """A named part of an experiment; what it states replaces the experiment's own."""
+
+    workloads: dict[str, Own] = {}
     backgrounds: dict[Name, Background] = {}
     repeats: Annotated[int, Field(ge=1)] | None = None
     disturbed: Disturbed | Literal[False] | None = None
+    demonstration: bool = True  # whether it is too small to base a decision on
 
 
 class Experiment(Closed):
@@ -118,7 +125,8 @@ class Experiment(Closed):
     title: Line
     description: str = ""
     demonstration: bool = False
-    workload: str
+    workload: str = ""
+    workloads: dict[str, Own] = {}  # several, in the place of one
     factors: dict[str, list[Level]]
     options: Levels = {}
     backgrounds: dict[Name, Background] = {}
@@ -170,6 +178,26 @@ def option_names(workload: str) -> list[str]:
     return [field.name for field in dataclasses.fields(workloads.options(workload))]
 
 
+def parts(experiment: Experiment) -> list[Experiment]:
+    """An experiment for each of its workloads: what is the workload's own, over what is common."""
+    if not experiment.workloads:
+        return [experiment]
+    return [
+        experiment.model_copy(
+            update={"workload": name, "workloads": {}, **_over(experiment, own).model_dump()}
+        )
+        for name, own in experiment.workloads.items()
+    ]
+
+
+def _over(common: Experiment | Own, own: Own) -> Own:
+    """Factors and options of both, of which `own` has the say in what it names."""
+    moved = set(own.factors) | set(own.options)
+    factors = {k: v for k, v in common.factors.items() if k not in moved} | own.factors
+    options = {k: v for k, v in common.options.items() if k not in moved} | own.options
+    return Own(factors=factors, options=options)
+
+
 def load(path: Path, slice_name: str = "") -> Experiment:
     """Read, check and slice the experiment at `path`. Raises Refused."""
     experiment = _parse(strict_yaml.read(path, "experiment"), path.name)
@@ -219,6 +247,7 @@ PARTS: dict[str, type[BaseModel]] = {
     "disturbed": Disturbed,
     "stop": Stop,
     "slices": Slice,
+    "workloads": Own,
 }
 EXAMPLES = {
     "name": "name: quick",
@@ -243,26 +272,36 @@ def _sliced(experiment: Experiment, name: str) -> Experiment:
             then=nearest(name, list(experiment.slices)),
         )
     part = experiment.slices[name]
-    moved = set(part.factors) | set(part.options)
-    factors = {k: v for k, v in experiment.factors.items() if k not in moved} | part.factors
-    options = {k: v for k, v in experiment.options.items() if k not in moved} | part.options
+    for workload in part.workloads:
+        if workload not in experiment.workloads:
+            raise Refused(
+                f"a slice changes workloads that {experiment.name} has",
+                given=f"slices.{name}.workloads.{workload}",
+                then=nearest(workload, list(experiment.workloads)),
+            )
+    own = {
+        workload: _over(each, part.workloads.get(workload, Own()))
+        for workload, each in experiment.workloads.items()
+    }
     return experiment.model_copy(
         update={
-            "factors": factors,
-            "options": options,
+            **_over(experiment, part).model_dump(),
+            "workloads": own,
             "backgrounds": {**experiment.backgrounds, **part.backgrounds},
             "repeats": part.repeats or experiment.repeats,
             "disturbed": experiment.disturbed if part.disturbed is None else part.disturbed,
             "description": f"{experiment.description} {_said_of(name, part)}".strip(),
-            "demonstration": True,
+            "demonstration": experiment.demonstration or part.demonstration,
         }
     )
 
 
 def _said_of(name: str, part: Slice) -> str:
     """What a slice changes, for the page: it must not be taken for the whole."""
-    changed = {**part.factors, **part.options}
-    stated = ", ".join(f"{key} {_listed(value)}" for key, value in changed.items())
+    changed = [*part.factors.items(), *part.options.items()]
+    for own in part.workloads.values():
+        changed += [*own.factors.items(), *own.options.items()]
+    stated = ", ".join(dict.fromkeys(f"{key} {_listed(value)}" for key, value in changed))
     return f"This run is the slice {name!r} of it, with {stated or 'fewer repeats'}."
 
 
@@ -272,11 +311,13 @@ def _listed(value: Any) -> str:
 
 def _check(experiment: Experiment) -> None:
     """What the shape alone cannot say."""
-    _check_workload(experiment.workload)
-    _check_names(experiment)
-    _check_backgrounds(experiment)
-    _check_baseline(canonical(experiment))
-    _check_topology(canonical(experiment))
+    _check_one_or_several(experiment)
+    for part in parts(experiment):
+        _check_workload(part.workload)
+        _check_names(part)
+        _check_backgrounds(part)
+        _check_baseline(canonical(part))
+        _check_topology(canonical(part))
     _check_dataset(experiment)
     units.seconds(experiment.time_limit)
     units.seconds(experiment.time_budget)
@@ -285,8 +326,31 @@ def _check(experiment: Experiment) -> None:
         units.seconds(experiment.disturbed.rest)
 
 
+def _check_one_or_several(experiment: Experiment) -> None:
+    """Raises Refused unless there is one workload, or several with names of their own."""
+    if bool(experiment.workload) == bool(experiment.workloads):
+        raise Refused(
+            f"{experiment.name} has a workload, or several in `workloads`",
+            example="workload: iperf3, or workloads: {iperf3: {}, request_response: {}}",
+            given="both" if experiment.workload else "neither",
+        )
+    if experiment.workloads and experiment.stop:
+        raise Refused(
+            "stop is a rule for one workload, whose metric it names",
+            example="workload: iperf3",
+            given=f"workloads: {', '.join(experiment.workloads)}",
+        )
+    for name, own in experiment.workloads.items():
+        if "label" in {*own.factors, *own.options}:
+            raise Refused(
+                "labels are those of the whole experiment",
+                example="factors: {label: [first, again]}",
+                given=f"workloads.{name}: label",
+            )
+
+
 def canonical(experiment: Experiment) -> Experiment:
-    """The experiment with each level as plan and record have it. Raises Refused.
+    """The experiment of one workload with each level as plan and record have it. Raises Refused.
 
     `8G` of memory is a number of bytes there, for instance.
     """

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from strata import networks
 from strata.errors import Refused
 from strata.trial.record import DATASET, IMAGE
 
@@ -125,6 +126,7 @@ def _document(
         "workloads": metrics.declared(
             _workloads(plan), in_duets=experiment.get("design") == "duet"
         ),
+        "networks": _networks(plan),
         "left_out": plan["left_out"],
         "confounds": plan["confounds"],
     }
@@ -135,6 +137,13 @@ def _workloads(plan: dict[str, Any]) -> list[str]:
     trials = [trial for slot in plan["slots"] for trial in slot["trials"]]
     trials.sort(key=lambda trial: trial["role"] != "measured")
     return list(dict.fromkeys(trial["levels"]["workload"] for trial in trials))
+
+
+def _networks(plan: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """What is known of the networks of a plan, whatever it measures of them."""
+    trials = (trial for slot in plan["slots"] for trial in slot["trials"])
+    names = sorted({str(trial["levels"]["network"]) for trial in trials})
+    return {name: {"headers": networks.get(name).headers} for name in names}
 
 
 def _version() -> dict[str, str]:

@@ -16,7 +16,7 @@ import workloads
 
 from . import blocks, duets, families, placing, stopping, topology
 from . import cells as design
-from .experiment import Experiment, canonical
+from .experiment import Experiment, canonical, parts
 from .levels import SUBSTRATES
 from .placing import Host, Pools
 
@@ -82,24 +82,25 @@ def make(asked: Experiment, hosts: list[Host]) -> Plan:
 
     What is too much is refused by arithmetic, before the slots are laid out.
     """
-    experiment = canonical(asked)
-    _check_groups(experiment, hosts)
-    cells, left_out = _possible(experiment, hosts)
-    baseline = design.baseline(experiment)
+    experiments = [canonical(part) for part in parts(asked)]
+    for experiment in experiments:
+        _check_groups(experiment, hosts)
+    cells, left_out = _possible(experiments, hosts)
+    baseline = design.baseline(experiments[0])
     design.check_baseline(cells, baseline)
-    stopping.check(experiment, cells, baseline, {setting(cell) for cell in cells})
+    stopping.check(experiments[0], cells, baseline, {setting(cell) for cell in cells})
     pools = placing.pools(cells, baseline, hosts)
-    together = _together(experiment, cells, pools, baseline)
-    estimate = _estimate(together, experiment.repeats)
+    arms = _arms(asked.design, cells, pools, baseline)
+    estimate = _estimate(arms, asked.repeats)
     _check_budget(asked, estimate, len(cells))
-    slots = _slots(experiment, together, baseline)
+    slots = _slots(asked, arms)
     _check_memory(slots, hosts)
     return Plan(
         slots,
         estimate,
         left_out,
-        [] if experiment.design == "duet" else placing.confounds(cells, baseline, pools),
-        design.varying(experiment, cells),
+        [] if asked.design == "duet" else placing.confounds(cells, baseline, pools),
+        design.varying({name for each in experiments for name in each.factors}, cells),
         baseline,
     )
 
@@ -118,18 +119,24 @@ class Together:
         return setting(self.cells[0])
 
 
-def _together(
-    experiment: Experiment, cells: list[Cell], pools: Pools, baseline: Levels
-) -> list[Together]:
-    if experiment.design == "duet":
-        return [Together(p, duets.pool(p, pools)) for p in duets.pairs(cells, baseline)]
-    return [Together((cell,), pools[cell.name]) for cell in cells]
+def _arms(
+    kind: str, cells: list[Cell], pools: Pools, baseline: Levels
+) -> list[blocks.Arm[Together]]:
+    """What is scheduled. Raises Refused where a duet cannot be."""
+    if kind == "duet":
+        together = [Together(p, duets.pool(p, pools)) for p in duets.pairs(cells, baseline)]
+    else:
+        together = [Together((cell,), pools[cell.name]) for cell in cells]
+    return [blocks.Arm(t, t.setting, design.case(t.cells[0], baseline)) for t in together]
 
 
-def _possible(experiment: Experiment, hosts: list[Host]) -> tuple[list[Cell], list[dict[str, str]]]:
+def _possible(
+    experiments: list[Experiment], hosts: list[Host]
+) -> tuple[list[Cell], list[dict[str, str]]]:
     """The cells that hosts can be had for, and what is left out and why. Raises Refused."""
     cells, reasons = [], {}
-    for cell in design.expand(experiment, (host.substrate for host in hosts)):
+    substrates = [host.substrate for host in hosts]
+    for cell in (cell for each in experiments for cell in design.expand(each, substrates)):
         why = placing.why_not(cell, hosts)
         if why:
             reasons[placing.said(cell)] = why
@@ -140,7 +147,7 @@ def _possible(experiment: Experiment, hosts: list[Host]) -> tuple[list[Cell], li
         given = "; ".join(f"{item['what']}: {item['why']}" for item in left_out)
         raise Refused(
             "the design is empty: no cell is left to run",
-            given=given or f"exclude: {experiment.exclude}",
+            given=given or f"exclude: {experiments[0].exclude}",
             then="remove a rule from exclude, ask for a network or storage that the runtime has, "
             "or give the testbed what it needs",
         )
@@ -166,10 +173,9 @@ def _check_groups(experiment: Experiment, hosts: list[Host]) -> None:
                 )
 
 
-def _slots(experiment: Experiment, together: list[Together], baseline: Levels) -> list[Slot]:
+def _slots(experiment: Experiment, arms: list[blocks.Arm[Together]]) -> list[Slot]:
     """Every turn of the schedule as a slot, on hosts that all turns of a round share."""
     order = random.Random(experiment.seed)  # noqa: S311 - a reproducible shuffle, no secret
-    arms = [blocks.Arm(t, t.setting, design.case(t.cells[0], baseline)) for t in together]
     turns = blocks.schedule(arms, experiment.repeats, experiment.visits, order)
     sides, seen = duets.Sides(order), Counter[str]()
     slots: list[Slot] = []
@@ -206,15 +212,13 @@ def _trial(name: str, cell: Cell, repetition: int, role: str, hosts: list[str]) 
     return Trial(name, cell.name, repetition, role, family, cell.levels, roster, scratch)
 
 
-def _estimate(together: list[Together], repeats: int) -> dict[str, float]:
+def _estimate(arms: list[blocks.Arm[Together]], repeats: int) -> dict[str, float]:
     """Seconds and bytes of the whole plan: rough, and rather too much."""
     seconds, size, programs = 0.0, 0, 0
-    visited = max(1, len({each.setting for each in together} - {""}))
-    for each in together:
-        own = each.cells
-        # A cell that needs no setting is measured in every block.
-        turns = repeats if each.setting else repeats * visited
-        cores = min(host.cores for host in each.pool) / len(own)
+    for arm, settings in zip(arms, blocks.settings_of(arms), strict=True):
+        own = arm.cell.cells
+        turns = repeats * len(settings)
+        cores = min(host.cores for host in arm.cell.pool) / len(own)
         seconds += turns * (max(slot_seconds(c.levels, cores) for c in own) + TRIAL_OVERHEAD_S)
         size += turns * sum(_record_bytes(job) for c in own for job in (c, c.job) if job)
         programs += turns * sum(cell.scenario.members for cell in own)

@@ -31,7 +31,8 @@ def stored(run: Run, record: dict[str, Any]) -> str:
 def name(levels: dict[str, Any], run: dict[str, Any]) -> str:
     """A cell for people: its platform and what varies beside it."""
     platform = "/".join(str(levels[part]) for part in PLATFORM)
-    rest = [_said(f, levels[f]) for f in run["factors"] if f not in PLATFORM and levels[f]]
+    known = {f: levels.get(f) for f in run["factors"] if f not in PLATFORM}
+    rest = [_said(factor, level) for factor, level in known.items() if level]
     return " ".join([platform, *rest])
 
 

@@ -87,6 +87,10 @@ class Workload(Document):
     metrics: list[Metric]
 
 
+class Network(Document):
+    headers: Count  # bytes that it puts before each packet between two hosts
+
+
 class Reason(Document):
     cause: Literal[
         "start",
@@ -229,6 +233,7 @@ class Run(Versioned):
     demonstration: bool
     factors: list[str]
     workloads: dict[str, Workload]
+    networks: dict[str, Network] = {}  # older runs do not say
     left_out: list[LeftOut]
     confounds: list[LeftOut] = []
 

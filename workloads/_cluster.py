@@ -15,17 +15,19 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from workloads._declare import Metric, Port
-from workloads._options import Options
+from workloads._options import BadInputError, Options
 from workloads._output import Context, FailureError
-from workloads._place import Place
+from workloads._place import OWN, TRANSPORTS, Place
+from workloads._tensorflow import ThreadOptions
 from workloads._told import Told
 from workloads._wire import AbortedError, Link, Links, PeerError, find, wait_for
 
 if TYPE_CHECKING:
-    from workloads._servers import Vector
+    from workloads._carriers import Carrier
 
 PINGS = 20
 # What every workload declares whose workers share their gradients.
@@ -37,6 +39,20 @@ SERVER_METRICS = (
 REASON_S = 1.0  # how long to wait for the first cause of a failure, once it is noticed
 
 
+@dataclass(frozen=True)
+class SharedOptions(ThreadOptions):
+    """Options of a workload whose workers share their gradients."""
+
+    transport: Literal["strata", "tensorflow"] = field(
+        default="strata",
+        metadata={
+            "help": "what carries the gradients: Strata's own sockets, or TensorFlow's gRPC; of a "
+            "lone worker nothing",
+            "unit": "",
+        },
+    )
+
+
 class Alone:
     """A worker without peers: nothing to meet, nothing to exchange."""
 
@@ -45,6 +61,9 @@ class Alone:
     took = 0.0  # s, exchange of the last step
     chief = True
     serves = False
+
+    def connect(self) -> None:
+        """What carries the gradients is started, when TensorFlow is configured."""
 
     def meet(self, name: str, value: Any = None, workers_only: bool = False) -> dict[str, Any]:
         """Waits until all members are here; what each of them says, by its name."""
@@ -73,9 +92,15 @@ class Alone:
 class Team(Alone):
     """This process among its peers."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, transport: str = OWN) -> None:
         """Finds all peers; PeerError naming those who are not there."""
-        self.place = place
+        if place.mode not in TRANSPORTS[transport]:
+            raise BadInputError(
+                f"transport: {transport} has {', '.join(TRANSPORTS[transport])} "
+                f"(example: transport: {OWN}); given: {place.mode}"
+            )
+        self.place, self.transport = place, transport
+        self.theirs: Any = None  # what TensorFlow carries the gradients with
         self.index, self.workers = place.me.index, len(place.workers)
         self.chief, self.serves = place.me == place.chief, place.me.role == "server"
         self.links: Links = find(place)
@@ -85,6 +110,13 @@ class Team(Alone):
         self._clocks: list[tuple[float, float]] = []  # offset, half the round trip
         self.paths: dict[str, dict[str, float]] = {}  # bytes/s, of a receiver by its sender
         self.window: tuple[int, int, int, int] | None = None
+
+    def connect(self) -> None:
+        """TensorFlow listens from here on, if it is to carry the gradients. FailureError."""
+        if self.transport != OWN:
+            from workloads import _grpc  # noqa: PLC0415
+
+            self.theirs = _grpc.start(self.place)
 
     def ring(self) -> tuple[Link, Link] | None:
         """Links onward and from behind."""
@@ -186,17 +218,18 @@ class Team(Alone):
     @property
     def global_steps(self) -> int | None:
         """As the first server counted them after this worker's last step."""
-        client = self.exchange.client if self.exchange else None
-        return client.global_steps if client and not self.place.synchronous else None
+        if self.exchange is None or self.place.synchronous:
+            return None
+        return self.exchange.carrier.global_steps
 
     def ends(self, told: Told) -> bool:
         """What the workers agreed on in the last step."""
-        return self.exchange.stop if self.exchange is not None else told.said
+        return self.exchange.carrier.stop if self.exchange is not None else told.said
 
     def finish(self, context: Context) -> None:
         """Says goodbye to the servers, waits for all, compares clocks again, sums up."""
         if self.exchange is not None:
-            self.exchange.goodbye()
+            self.exchange.carrier.goodbye()
         self.meet("end")
         self.synchronise()
         self.meet("clocks compared")
@@ -207,7 +240,9 @@ class Team(Alone):
         offset, error = self.clock()
         window = self.window or (0, 0, 0, 0)
         exchange = self.exchange
+        counted = self.transport == OWN  # what TensorFlow sends it does not tell
         return {
+            "transport": self.transport,
             "role": self.place.me.role,
             "index": self.index,
             "mode": self.place.mode,
@@ -215,8 +250,8 @@ class Team(Alone):
             "clock_error_s": error,
             "paths": self.paths,
             "bytes_per_step": exchange.bytes_per_step if exchange else None,
-            "sent": window[2],
-            "received": window[3],
+            "sent": window[2] if counted else None,
+            "received": window[3] if counted else None,
             "exchange_median_s": exchange.median("exchange") if exchange else None,
             "compute_median_s": exchange.median("compute") if exchange else None,
             "weights": exchange.weights() if exchange and self.place.synchronous else None,
@@ -262,7 +297,8 @@ def joined(context: Context, options: Options) -> Iterator[Alone]:
     if context.place is None:
         yield Alone()
         return
-    team = Team(context.place)
+    # Another workload's `transport` is its own affair, and so is what it listens with.
+    team = Team(context.place, options.transport if isinstance(options, SharedOptions) else OWN)
     try:
         team.agree("options", repr(options))
         context.mark("joined")
@@ -288,11 +324,7 @@ def digest(arrays: Sequence[Any]) -> str:
 
 
 class Exchange:
-    """Gradients of this worker out, the update of all workers in.
-
-    The trained variables lie in one vector, each at an aligned place, so that TensorFlow takes
-    over every piece without a copy.
-    """
+    """A step of this worker: its gradients out, the update of all workers in."""
 
     def __init__(
         self,
@@ -305,55 +337,28 @@ class Exchange:
         """`gradients`: a tf.function, (batch) -> loss and a float32 gradient of each variable."""
         import tensorflow as tf  # noqa: PLC0415  heavy
 
-        from workloads._ring import Ring  # noqa: PLC0415
-        from workloads._servers import ALIGN, Client, aligned  # noqa: PLC0415
-
         self.team, self.told = team, context.told
         self.variables = [getattr(v, "value", v) for v in variables]
-        sizes = [int(v.shape.num_elements()) for v in self.variables]
-        begins, at = [], 0
-        for size in sizes:
-            begins.append(at)
-            at += -(-size // ALIGN) * ALIGN
-        self.bytes_per_step = 4 * sum(sizes)
-        # One value more: how many workers were told to end.
-        self.vector: Vector = aligned(at + ALIGN)
-        self.views = _views(self.vector, begins, self.variables)
-        self._vote = self.vector[at : at + 1]
+        self.bytes_per_step = 4 * sum(int(v.shape.num_elements()) for v in self.variables)
         self._gradients = gradients
         self._compute: Callable[..., Any] | None = None
-        self.took, self.stop = 0.0, False
+        self.took = 0.0
         self.times: dict[str, list[float]] = {"exchange": [], "compute": []}
-        self.client: Client | None = None
+        self.carrier = carrier(team, self.variables, optimizer)
+
+        def update(*new: Any) -> None:
+            found = [tf.cast(n, v.dtype) for n, v in zip(new, self.variables, strict=True)]
+            if not self.carrier.values:
+                optimizer.apply(found, list(variables))
+                return
+            for variable, value in zip(self.variables, found, strict=True):
+                variable.assign(value)
+
         signature = [tf.TensorSpec(v.shape, tf.float32) for v in self.variables]
-        if team.place.mode == "ring":
-            self.ring = Ring(team.index, team.workers, team.ring())
-            take = tf.function(
-                lambda *new: optimizer.apply(
-                    [tf.cast(g, v.dtype) for g, v in zip(new, self.variables, strict=True)],
-                    list(variables),
-                ),
-                signature,
-                autograph=False,
-            )
-            self._new = _tensors(self.views)
-        else:
-            self.client = Client(team.data, at)
-            self.values: Vector = aligned(at)
-            self.value_views = _views(self.values, begins, self.variables)
-            take = tf.function(self._assign, signature, autograph=False)
-            self._new = _tensors(self.value_views)
-        # The traces themselves: tf.function's own dispatch costs as much as a small step.
-        self._take = take.get_concrete_function()
-        self._length = at
+        # The trace itself: tf.function's own dispatch costs as much as a small step.
+        self._take = tf.function(update, signature, autograph=False).get_concrete_function()
         team.exchange = self
         self._begin()
-
-    def _assign(self, *new: Any) -> None:
-        import tensorflow as tf  # noqa: PLC0415
-
-        for variable, value in zip(self.variables, new, strict=True):
-            variable.assign(tf.cast(value, variable.dtype))
 
     def _begin(self) -> None:
         """All workers have the same weights, and so have the servers."""
@@ -364,11 +369,9 @@ class Exchange:
                 "the initial weights differ between workers: same seed, other image? "
                 f"this is {self.team.place.me}"
             )
-        if self.client is not None:
+        if self.carrier.values:
             if self.team.chief:
-                for view, variable in zip(self.value_views, self.variables, strict=True):
-                    view[...] = variable.numpy()
-                self.client.give(self.values)
+                self.carrier.begin(self.variables)
             self.team.meet("servers ready")
 
     def __call__(self, *batch: Any) -> float:
@@ -379,17 +382,9 @@ class Exchange:
         loss, pieces = self._compute(*batch)
         value = float(loss)
         ready = time.monotonic()
-        for view, piece in zip(self.views, pieces, strict=True):
-            view[...] = piece
-        if self.client is None:
-            self._vote[0] = self.told.said
-            self.ring.reduce(self.vector, 1.0 / self.team.workers)
-            self.stop = bool(self._vote[0] > 0)
-        else:
-            said = self.client.exchange(self.vector[: self._length], self.values, self.told.said)
-            self.stop = said if self.team.place.synchronous else self.told.said
+        new = self.carrier.swap(pieces, self.told.said)
         done = time.monotonic()
-        self._take(*self._new)
+        self._take(*new)
         end = time.monotonic()
         self.took = self.team.took = done - ready
         self.times["exchange"].append(done - ready)
@@ -404,35 +399,30 @@ class Exchange:
         """SHA-256 of the trained weights."""
         return digest([variable.numpy() for variable in self.variables])
 
-    def goodbye(self) -> None:
-        """After the last step of this worker."""
-        if self.client is not None:
-            self.client.goodbye()
 
+def carrier(team: Team, variables: Sequence[Any], optimizer: Any) -> "Carrier":
+    """What brings the gradients of these variables together, as mode and transport say."""
+    from workloads import _carriers, _grpc  # noqa: PLC0415  they import numpy
 
-def _views(vector: "Vector", begins: Sequence[int], variables: Sequence[Any]) -> list["Vector"]:
-    """The piece of each variable, in its shape."""
-    return [
-        vector[begin : begin + int(v.shape.num_elements())].reshape(v.shape)
-        for begin, v in zip(begins, variables, strict=True)
-    ]
-
-
-def _tensors(views: Sequence["Vector"]) -> list[Any]:
-    """Tensors in the very memory of the views: what is written there later is in them.
-
-    TensorFlow takes a tensor for constant, so the views are written only between its functions.
-    """
-    import tensorflow as tf  # noqa: PLC0415  heavy
-
-    return [tf.experimental.dlpack.from_dlpack(view.__dlpack__()) for view in views]
+    place, ring = team.place, team.place.mode == "ring"
+    if team.transport != OWN:
+        if ring:
+            return _grpc.Ring(team.theirs, variables)
+        return _grpc.Client(team.theirs, place, team.data, variables, optimizer)
+    if ring:
+        return _carriers.OwnRing(team.index, team.workers, team.ring(), variables)
+    return _carriers.OwnServers(team.data, place.synchronous, variables)
 
 
 def serve(team: Team, context: Context, make: Callable[[], Any]) -> None:
     """A parameter server's whole life after it has joined; `make` gives a new optimizer."""
-    from workloads._servers import Server  # noqa: PLC0415
+    from workloads import _grpc, _servers  # noqa: PLC0415
 
-    server = Server(team.data, make, team.place.synchronous)
+    server: _grpc.Server | _servers.Server = (
+        _grpc.Server(team.data)
+        if team.transport != OWN
+        else _servers.Server(team.data, make, team.place.synchronous)
+    )
     told = team.meet("initial weights")
     if len({said for said in told.values() if said is not None}) > 1:
         raise FailureError("the initial weights differ between workers")

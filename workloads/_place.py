@@ -8,6 +8,9 @@ from workloads._options import BadInputError, nearest, refuse
 
 Role = Literal["worker", "server"]
 MODES = ("ring", "ps_async", "ps_sync")
+# What each transport of gradients can do. TensorFlow 2 has no servers that wait for all workers.
+OWN = "strata"
+TRANSPORTS = {OWN: MODES, "tensorflow": ("ring", "ps_async")}
 PORTS = range(1, 65536)
 KEY_BYTES = 16  # at least
 

@@ -20,7 +20,6 @@ from workloads import _cluster, _idx, _tensorflow
 from workloads._declare import WORKERS_AND_SERVERS, Metric
 from workloads._options import BadInputError, refuse
 from workloads._output import Context, FailureError
-from workloads._tensorflow import ThreadOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +49,7 @@ STEP_S = 0.005  # pessimistic, one core
 
 
 @dataclass(frozen=True)
-class Options(ThreadOptions):
+class Options(_cluster.SharedOptions):
     """Options of `mnist_dnn`."""
 
     data: Literal["real"] = field(
@@ -104,6 +103,7 @@ def run(options: Options, context: Context) -> None:
         _tensorflow.configure(options, context.cpus, options.seed)
         context.environment.update(_tensorflow.environment())
         context.mark("imported")
+        team.connect()
         if isinstance(team, _cluster.Team) and team.serves:
             _cluster.serve(team, context, lambda: _optimizer(options))
         else:

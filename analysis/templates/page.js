@@ -64,14 +64,14 @@ function plot(width, options) {
 function changes({ kept, metric }, width) {
   const whole = (row) => cells.every((cell, i) => cell.arm !== row.arm || kept[i]);
   const seen = data.changes.filter((row) => row.metric === metric &&
-    (row.cell === null ? cases.length > 1 && whole(row) : kept[row.cell]));
+    (row.cell === null ? row.cases > 1 && whole(row) : kept[row.cell]));
   const rank = (row) => [row.cell !== null, arms[row.arm].control, row.cell === null ? 0 : cells[row.cell].case, row.arm];
   const rows = seen.map((row) => ({ ...row, rank: rank(row) })).sort((a, b) => {
     const i = a.rank.findIndex((part, n) => part !== b.rank[n]);
     return i < 0 ? 0 : a.rank[i] - b.rank[i];
   });
   if (!rows.length) return [];
-  const where = (row) => row.cell === null ? `all ${cases.length} cases` : cases[cells[row.cell].case];
+  const where = (row) => row.cell === null ? `all ${row.cases} cases` : cases[cells[row.cell].case];
   const name = (row) => [arms[row.arm].name + (arms[row.arm].control ? " (A/A)" : ""), where(row)].filter(Boolean).join(" · ");
   const said = (row) => `${percent(row.change[1])} % (${percent(row.change[0])} … ${percent(row.change[2])})`;
   const title = (row) => [name(row), said(row), row.verdict, `could see ${amount(row.sees ?? NaN)} %`,
@@ -272,9 +272,10 @@ const word = (text) => /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'",
 const ascii = (text) => text.replace(/[^\x20-\x7e\n]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 function command(cell) {
-  const { experiment, factors, inventory } = data.again;
+  const { experiment, factors, workload, options, inventory } = data.again;
+  const own = workload.length ? { workload: workload[cell], options: options[workload[cell]] } : {};
   const levels = Object.fromEntries(Object.entries(factors[cell]).map(([name, level]) => [name, [level]]));
-  const asked = ascii(JSON.stringify({ ...experiment, factors: levels }, null, 1));
+  const asked = ascii(JSON.stringify({ ...experiment, ...own, factors: levels }, null, 1));
   return `cat > cell.yml <<'END'\n${asked}\nEND\nansible-playbook site.yml -i ${word(inventory)} -e strata_experiment=cell.yml`;
 }
 

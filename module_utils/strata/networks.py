@@ -26,6 +26,9 @@ class Network:
     called: str = ""
     # Names of the processes that carry its packets on a host: their CPU time is the platform's.
     daemons: tuple[str, ...] = ()
+    # Bytes of headers that it puts before each packet between two hosts, over IPv4
+    # (docs/networks.md says which).
+    headers: int = 0
 
 
 NETWORKS = {
@@ -34,24 +37,31 @@ NETWORKS = {
         Network("bridge", ("docker",)),
         Network("host", ("native", "docker", "kubernetes")),
         Network("none", ("docker",), peers="none"),
-        Network("vxlan", ("native", "docker"), "place", "vxlan", "vxlan", called="strata-vxlan"),
+        Network(
+            "vxlan", ("native", "docker"), "place", "vxlan", "vxlan", "strata-vxlan", headers=50
+        ),
         Network("macvlan", ("docker",), "place", "macvlan", "macvlan", called="strata-macvlan"),
         Network("ipvlan", ("docker",), "place", "ipvlan", "macvlan", called="strata-ipvlan"),
-        Network("wireguard", ("native",), "place", "wireguard", "wireguard"),
+        Network("wireguard", ("native",), "place", "wireguard", "wireguard", headers=60),
         Network(
             *("wireguard_go", ("native",), "place", "wireguard_go", "wireguard"),
             daemons=("wireguard-go",),
+            headers=60,
         ),
         *(
-            Network(name, ("docker",), "name", name, "docker_overlay", called="strata-overlay")
-            for name in ("docker_overlay", "docker_overlay_encrypted")
+            Network(
+                *(name, ("docker",), "name", name, "docker_overlay", "strata-overlay"),
+                headers=headers,
+            )
+            for name, headers in (("docker_overlay", 50), ("docker_overlay_encrypted", 76))
         ),
         *(
             Network(
                 *(f"flannel_{backend}", ("kubernetes",), "name", f"flannel_{backend}", "flannel"),
                 daemons=("flanneld",),
+                headers=headers,
             )
-            for backend in ("vxlan", "host_gw", "udp", "wireguard")
+            for backend, headers in (("vxlan", 50), ("host_gw", 0), ("udp", 28), ("wireguard", 80))
         ),
     )
 }

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from workloads._cluster import SharedOptions
 from workloads._options import refuse
-from workloads._tensorflow import ThreadOptions
 
 COMMON = ("model", "data", "batch_size", "image_size", "dtype", "steps")
 
@@ -38,7 +38,7 @@ STEP_OVERHEAD_S = 0.005
 
 
 @dataclass(frozen=True)
-class Options(ThreadOptions):
+class Options(SharedOptions):
     """Options of `tf_image_classification`."""
 
     model: ModelName = field(

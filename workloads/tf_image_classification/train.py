@@ -27,6 +27,7 @@ def run(options: Options, context: Context) -> None:
         threads = _tensorflow.cores(context.cpus) if found is not None else 0
         context.environment.update(_tensorflow.environment(threads))
         context.mark("imported")
+        team.connect()
         if isinstance(team, _cluster.Team) and team.serves:
             _cluster.serve(team, context, lambda: _optimizer(options))
         else:

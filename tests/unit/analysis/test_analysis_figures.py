@@ -105,3 +105,25 @@ def test_the_experiment_of_one_cell_is_that_cell(tmp_path: Path, name: str) -> N
         alone = {key: [level] for key, level in factors.items()}
         one = Experiment.model_validate({**kept["experiment"], "factors": alone})
         assert [t.cell for slot in plan.make(one, hosts).slots for t in slot.trials] == [cell]
+
+
+def test_so_it_is_where_the_experiment_has_several_workloads() -> None:
+    asked = Experiment.model_validate({
+        **{"name": "whole", "title": "Whole", "factors": {"network": ["host", "vxlan"]}},
+        "workloads": {
+            "iperf3": {"factors": {"streams": [1, 4]}, "options": {"duration": 3}},
+            "request_response": {"options": {"network": "host"}},
+        },
+        **{"options": {"warmup": 1, "duration": 5}, "baseline": {"network": "host"}},
+        **{"repeats": 2, "control": False, "time_budget": "1000d"},
+    })  # fmt: skip
+    hosts = [plan.Host(f"node{n}", "bare_metal", ("native", "docker")) for n in (1, 2)]
+    planned = {t.cell: t.levels for slot in plan.make(asked, hosts).slots for t in slot.trials}
+    kept = figures.again(asked.model_dump(mode="json"), "lab", list(planned.values()))
+    assert len(planned) == 5
+    for n, cell in enumerate(planned):
+        workload, factors = kept["workload"][n], kept["factors"][n]
+        own = {"workload": workload, "options": kept["options"][workload]}
+        alone = {key: [level] for key, level in factors.items()}
+        one = Experiment.model_validate({**kept["experiment"], **own, "factors": alone})
+        assert next(t.cell for slot in plan.make(one, hosts).slots for t in slot.trials) == cell

@@ -141,6 +141,59 @@ def test_a_slice_replaces_what_it_states(tmp_path: Path) -> None:
         load(tmp_path, "smal", slices=slices)
 
 
+SEVERAL: dict[str, Any] = {
+    "workload": "",
+    "workloads": {
+        "iperf3": {"factors": {"streams": [1, 4]}, "options": {"network": "host"}},
+        "tf_image_classification": {"options": {"model": "tiny"}},
+    },
+    "factors": {"runtime": ["native", "docker"], "network": ["host", "bridge"]},
+    "options": {},
+}
+
+
+def test_each_of_several_workloads_has_its_own_beside_what_is_common(tmp_path: Path) -> None:
+    wire, training = experiment.parts(load(tmp_path, **SEVERAL))
+    assert wire.factors == {"runtime": ["native", "docker"], "streams": [1, 4]}
+    assert wire.options == {"network": "host"}
+    assert (training.workload, training.options) == ("tf_image_classification", {"model": "tiny"})
+    assert training.factors == SEVERAL["factors"]
+    slices = {
+        "small": {"workloads": {"iperf3": {"options": {"streams": 2}}}, "demonstration": False}
+    }
+    small = load(tmp_path, "small", **SEVERAL, slices=slices)
+    assert experiment.parts(small)[0].options == {"network": "host", "streams": 2}
+    assert not small.demonstration and "with streams 2" in small.description
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"workload": "iperf3"}, ["good has a workload, or several", "given: both"]),
+        ({"workloads": {}}, ["good has a workload, or several", "given: neither"]),
+        ({"workloads": {"iperf": {}}}, ["unknown workload 'iperf'", "'iperf3'"]),
+        ({"workloads": {"iperf3": {"option": {}}}}, ["unknown name 'option'", "'options'"]),
+        ({"workloads": {"iperf3": {"options": {"model": "tiny"}}}}, ["unknown option 'model'"]),
+        ({"workloads": {"iperf3": {"options": {"label": "a"}}}}, ["labels are those of the whole"]),
+        (
+            {"stop": {"of": {"network": "bridge"}, "within": 0.03}},
+            ["stop is a rule for one workload"],
+        ),
+        (
+            {"slices": {"s": {"workloads": {"spin": {}}}}},
+            ["a slice changes workloads", "slices.s.workloads.spin"],
+        ),
+    ],
+)
+def test_bad_workloads_among_several_are_refused(
+    tmp_path: Path, changes: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(Refused) as refused:
+        load(tmp_path, "s" if "slices" in changes else "", **{**SEVERAL, **changes})
+    for word in words:
+        assert word in str(refused.value)
+
+
 def test_identity_follows_what_is_run_and_not_its_prose(tmp_path: Path) -> None:
     first = load(tmp_path)
     assert load(tmp_path, title="Other words").identity == first.identity

@@ -114,6 +114,79 @@ def test_an_overlay_that_is_expensive_to_switch_is_visited_with_the_baseline_in_
     assert made.estimate["programs"] == len(made.slots)
 
 
+def test_several_workloads_are_measured_in_the_blocks_of_what_they_are_compared_with() -> None:
+    """A cell without a setting is in no block in which nothing stands against it."""
+    made = make(
+        [plan.Host(f"node{n}", "vm", ("native", "docker"), 2) for n in (1, 2)],
+        workload="",
+        workloads={
+            "iperf3": {"factors": {"network": ["host", "vxlan", "macvlan"]}},
+            "tf_image_classification": {
+                "factors": {"network": ["host", "vxlan"]},
+                "options": {"model": "tiny", "distribution": "ring", "workers": 2},
+            },
+            "spin": {},
+        },
+        factors={"runtime": ["native", "docker"]},
+        options={},
+        baseline={"network": "host"},
+        exclude=[{"network": "bridge"}],
+        repeats=3,
+    )
+    seen: dict[str, set[tuple[str, ...]]] = {}
+    for slot in made.slots:
+        levels = slot.trials[0].levels
+        names = ("workload", "runtime", "network")
+        seen.setdefault(slot.setting, set()).add(tuple(str(levels[name]) for name in names))
+    assert Counter(slot.block for slot in made.slots).keys() == {f"b{n}" for n in range(1, 7)}
+    training, lone = "tf_image_classification", ("spin", "native", "host")
+    assert seen["macvlan"] == {
+        *(("iperf3", "docker", "host"), ("iperf3", "docker", "macvlan"), lone),
+    }
+    assert seen["vxlan"] == {
+        lone,
+        *((name, runtime, network) for name in ("iperf3", training)
+          for runtime in ("native", "docker") for network in ("host", "vxlan")),
+    }  # fmt: skip
+    assert made.factors == ["runtime", "network", "workload"]
+    assert made.estimate["programs"] == sum(
+        len(trial.members) for slot in made.slots for trial in slot.trials
+    )
+
+
+@pytest.mark.parametrize("name", ["", "without_kubernetes", "rehearsal", "rehearsal_kubernetes"])
+def test_the_shipped_overlays_are_visited_three_times_beside_their_hosts_network(name: str) -> None:
+    runtimes = ("native", "docker", "kubernetes")
+    hosts = [plan.Host(f"node{n}", "bare_metal", runtimes, 8) for n in (1, 2)]
+    made = plan.make(load(Path("experiments/overlays.yml"), name), hosts)
+    blocks: dict[str, set[tuple[str, str]]] = {}
+    for slot in made.slots:
+        levels = slot.trials[0].levels
+        arm = (str(levels["runtime"]), str(levels["network"]))
+        blocks.setdefault(f"{slot.setting} {slot.block}", set()).add(arm)
+    visits = Counter(block.split()[0] for block in blocks)
+    assert set(visits.values()) == {3} and len(visits) >= 4
+    for arms in blocks.values():
+        assert all((runtime, "host") in arms for runtime, _ in arms)
+
+
+def test_a_transport_that_cannot_do_what_is_asked_is_no_cell() -> None:
+    made = make(
+        [plan.Host(f"node{n}", "vm", ("native",), 2) for n in (1, 2)],
+        factors={
+            "transport": ["strata", "tensorflow"],
+            "distribution": ["none", "ring", "ps_sync", "ps_async"],
+        },
+        options={"model": "tiny"},
+        baseline={"transport": "strata"},
+    )
+    levels = [slot.trials[0].levels for slot in made.slots]
+    seen = {(str(one["distribution"]), str(one["transport"])) for one in levels}
+    modes = ("none", "ring", "ps_sync", "ps_async")  # a lone worker is one cell
+    theirs = {("ring", "tensorflow"), ("ps_async", "tensorflow")}
+    assert seen == {*((mode, "strata") for mode in modes), *theirs}
+
+
 def test_a_cell_is_named_by_its_levels() -> None:
     trials = [slot.trials[0] for slot in make().slots]
     assert len({trial.cell for trial in trials}) == 4

@@ -31,3 +31,11 @@ def test_a_network_that_gives_places_says_what_the_engine_calls_it(network: Netw
     assert network.called or "docker" not in network.runtimes
     places = (REPO / "roles" / network.role / "tasks/present.yml").read_text()
     assert (network.peers == "place") == (f"    {network.role}_place:" in places)
+
+
+def test_the_bytes_of_headers_are_those_that_are_documented() -> None:
+    lines = (REPO / "docs/networks.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines if line.startswith("| `")]
+    known = [(row[1].strip("`"), row[5]) for row in rows if len(row) > 5]
+    told = {name: int(headers) for name, headers in known if name in NETWORKS and headers}
+    assert told == {name: one.headers for name, one in NETWORKS.items() if one.peers != "none"}

@@ -34,11 +34,15 @@ def alone(tmp_path_factory: pytest.TempPathFactory, data: str) -> Process:
     return Process("mnist_dnn", tmp_path_factory.mktemp("alone"), options, data_dir=data).well()
 
 
-@pytest.mark.parametrize(("mode", "servers"), [("ring", 0), ("ps_sync", 2)])
+@pytest.mark.parametrize(
+    ("mode", "servers", "transport"),
+    [("ring", 0, "strata"), ("ps_sync", 2, "strata"), ("ring", 0, "tensorflow")],
+)
 def test_synchronous_workers_are_one_with_a_larger_batch(
-    tmp_path: Path, data: str, alone: Process, mode: str, servers: int
+    tmp_path: Path, data: str, alone: Process, mode: str, servers: int, transport: str
 ) -> None:
-    members = start("mnist_dnn", tmp_path, MNIST, clusters(mode, 2, servers), data_dir=data)
+    options = MNIST | {"transport": transport}
+    members = start("mnist_dnn", tmp_path, options, clusters(mode, 2, servers), data_dir=data)
     results = [member.well().result() for member in members]
     rows = [member.steps() for member in members[:2]]
     assert [len(steps) for steps in rows] == [60, 60]
@@ -50,9 +54,13 @@ def test_synchronous_workers_are_one_with_a_larger_batch(
     assert [t["role"] for t in told] == ["worker"] * 2 + ["server"] * servers
     assert all(abs(t["clock_offset_s"]) <= t["clock_error_s"] for t in told)
     assert told[0]["bytes_per_step"] == 4 * (784 * 100 + 100 + 100 * 10 + 10)
-    # A ring of two sends its half twice, a worker of parameter servers all of it once.
-    assert told[0]["sent"] == pytest.approx(60 * told[0]["bytes_per_step"], rel=0.01)
-    assert told[0]["sent"] == pytest.approx(told[0]["received"], rel=0.01)
+    assert {t["transport"] for t in told} == {transport}
+    if transport == "tensorflow":
+        assert (told[0]["sent"], told[0]["received"]) == (None, None), "it does not tell"
+    else:
+        # A ring of two sends its half twice, a worker of parameter servers all of it once.
+        assert told[0]["sent"] == pytest.approx(60 * told[0]["bytes_per_step"], rel=0.01)
+        assert told[0]["sent"] == pytest.approx(told[0]["received"], rel=0.01)
     row = rows[1][-1]
     assert row["worker"] == 1
     spent = row["input_s"] + row["compute_s"] + row["exchange_s"]
@@ -97,6 +105,28 @@ def test_asynchronous_members_of_one_container(tmp_path: Path, data: str) -> Non
     assert results[0]["cluster"]["weights"] is None
     assert (held.out / "member-2/steps.jsonl").read_text() == ""
     assert results[0]["environment"]["threads"]["intra_op"] == 1
+
+
+def test_asynchronous_workers_of_tensorflows_own_servers(tmp_path: Path, data: str) -> None:
+    options = MNIST | {"transport": "tensorflow"}
+    members = start("mnist_dnn", tmp_path, options, clusters("ps_async", 2, 2), data_dir=data)
+    results = [member.well().result() for member in members]
+    own = [result["scalars"]["local_steps"]["value"] for result in results[:2]]
+    assert 120 <= sum(own) <= 121  # the other worker's last one may have been under way
+    for result in results[2:]:
+        assert result["scalars"]["counted_steps"]["value"] == sum(own) + 4
+    assert all(result["scalars"]["accuracy_last"]["value"] > 0.5 for result in results[:2])
+
+
+def test_a_worker_that_is_lost_to_tensorflows_ring_ends_the_other(tmp_path: Path) -> None:
+    told = clusters("ring", 2)
+    options = TINY | {"steps": 10**6, "transport": "tensorflow"}
+    members = start("tf_image_classification", tmp_path, options, told)
+    wait_for_steps(members[1].out)
+    members[1].process.kill()
+    status, said = members[0].end()
+    assert status == 75
+    assert f"worker 1 at {told[0]['workers'][1]} was lost" in said or "TensorFlow's" in said
 
 
 def test_a_lost_worker_ends_all_and_is_named(tmp_path: Path) -> None:
@@ -190,6 +220,14 @@ def test_what_cannot_run_is_refused(
     status, said = Process(name, tmp_path, {}, **config).end()
     assert status == 2
     assert reason in said
+
+
+def test_a_transport_that_cannot_do_it_is_refused(tmp_path: Path) -> None:
+    told = clusters("ps_sync", 1, 1)[0]
+    given = TINY | {"transport": "tensorflow"}
+    status, said = Process("tf_image_classification", tmp_path, given, cluster=told).end()
+    assert status == 2
+    assert "transport: tensorflow has ring, ps_async (example: transport: strata)" in said
 
 
 def test_what_cannot_be_a_module_is_not_a_workload() -> None:

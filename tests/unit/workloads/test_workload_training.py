@@ -9,7 +9,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from workloads import _optimizers, _tensorflow  # noqa: E402
+from workloads import _grpc, _optimizers, _tensorflow  # noqa: E402
 from workloads._output import StepLog  # noqa: E402
 from workloads.tf_image_classification import (  # noqa: E402
     data,
@@ -97,6 +97,25 @@ def test_fused_updates_equal_those_of_keras(kind: Any, momentum: float | None) -
             optimizer.apply([tf.constant(gradient)], [variable])
         values.append(variable.numpy())
     assert values[1] == pytest.approx(values[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "momentum", "adam"])
+def test_tensorflows_own_servers_update_by_the_same_rule(kind: str) -> None:
+    """Three updates of a variable by both, since the first has no history."""
+    ours, given = _optimizers.make(kind, 0.1), [[1.0, -2.0], [0.5, 3.0], [-1.0, 0.25]]
+    variable = keras.Variable([1.0, 2.0])
+    for gradient in given:
+        ours.apply([tf.constant(gradient)], [variable])
+    v1, theirs = tf.compat.v1, _grpc.optimizer(ours)
+    with tf.Graph().as_default(), v1.Session() as session:
+        held = v1.get_variable("v", initializer=[1.0, 2.0], use_resource=True)
+        fed = v1.placeholder(tf.float32, [2])
+        update = theirs.apply_gradients([(fed, held)])
+        session.run(v1.global_variables_initializer())
+        for gradient in given:
+            session.run(update, {fed: gradient})
+        found = session.run(held)
+    assert found == pytest.approx(variable.numpy(), rel=1e-5)
 
 
 @pytest.mark.parametrize(

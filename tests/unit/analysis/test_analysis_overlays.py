@@ -1,0 +1,147 @@
+"""The overlay view: what networks cost, and how much of the training the wire explains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic import NATIVE, Synthetic
+
+from analysis import overlays, page, tables, terminal
+from analysis.load import load
+
+HOST, VXLAN = NATIVE, {**NATIVE, "network": "vxlan"}
+CASES: tuple[dict[str, Any], ...] = (
+    {"workload": "iperf3", "protocol": "tcp", "direction": "to_server"},
+    {"workload": "request_response", "connection": "kept"},
+    {
+        **{"workload": "tf_image_classification", "distribution": "ring", "workers": 2},
+        "batch_size": 32,
+    },
+)
+MOVED, REST = 100e6, 0.01
+# Of the hosts' own network and of VXLAN: bit/s, median latency (s), CPU seconds for a GB.
+WIRE = {"host": (10e9, 100e-6, 1.0), "vxlan": (5e9, 200e-6, 2.0)}
+BANDWIDTH, LATENCY = MOVED * (8 / 5e9 - 8 / 10e9), 100e-6
+
+
+def measured(levels: dict[str, Any], number: int) -> dict[str, tuple[float, str]]:
+    """What a trial of round `number` measures: all of a round share the speed of its machine.
+
+    On one host both networks are as fast.
+    """
+    rate, latency, cpu = WIRE[levels["network"] if levels["placement"] == "spread" else "host"]
+    if levels["workload"] == "iperf3":
+        costs = {f"host_cpu_{end}": (cpu, "s/GB") for end in ("client", "server")}
+        return {"throughput": (rate, "bit/s"), **costs}
+    if levels["workload"] == "request_response":
+        return {"latency_p50": (latency, "s")}
+    step = 1.0 + 0.05 * number
+    if levels["network"] == "vxlan":
+        step += BANDWIDTH + LATENCY + REST
+    return {"throughput": (64 / step, "images/s"), "bytes_moved": (MOVED, "bytes")}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return made(tmp_path, *(case | {"placement": "spread"} for case in CASES))
+
+
+def made(tmp_path: Path, *cases: dict[str, Any]) -> Path:
+    """The folder of a run with these cases on both networks, six rounds of each."""
+    cells = [{**case, **network, "label": ""} for case in cases for network in (HOST, VXLAN)]
+    run = {"baseline": {"network": "host"}, "factors": ["network"]}
+    folder = Synthetic(cells, **run).write(tmp_path / "run")
+    for path in folder.glob("trials/*/record.json"):
+        record = json.loads(path.read_text())
+        found = measured(record["levels"], record["round"])
+        record["metrics"] = {name: {"value": v, "unit": unit} for name, (v, unit) in found.items()}
+        mtu = 1450 if record["levels"]["network"] == "vxlan" else 1500
+        record["members"] = [
+            {
+                **{"role": "client", "index": 0, "host": "node1", "status": "ok", "reason": None},
+                **{key: record[key] for key in ("clock", "metrics", "phases")},
+                **{"cluster": {}, "environment": {"route": {"path_mtu": mtu}}},
+            }
+        ]
+        path.write_text(json.dumps(record))
+    document = json.loads((folder / "run.json").read_text())
+    document["networks"] = {"host": {"headers": 0}, "vxlan": {"headers": 50}}
+    (folder / "run.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_each_network_stands_beside_its_protocol_and_the_hosts(run: Path) -> None:
+    (costs, _) = overlays.tables(tables.build(load(run)))
+    (row,) = costs.rows
+    told = dict(zip(costs.head, row, strict=True))
+    assert told["Network"] == "vxlan"
+    assert (told["MTU"], told["Headers"]) == ("1450", "50 B, 3.3 %")
+    assert told["Throughput"].startswith("\N{MINUS SIGN}50.0 %")
+    assert told["Latency"].startswith("+100 %")
+    assert told["CPU for a GB, client"] == told["CPU for a GB, server"] == told["Latency"]
+    assert told["Training"].startswith("\N{MINUS SIGN}7.")
+
+
+def test_pairs_are_counted_of_what_knows_the_metric(run: Path) -> None:
+    """A case of another workload is no hole in this one."""
+    overall = tables.build(load(run)).overall
+    assert set(overall["planned"]) == {6} and set(overall["cases_planned"]) == {1}
+
+
+def test_a_path_on_one_host_has_a_row_of_its_own(tmp_path: Path) -> None:
+    both = [CASES[0] | {"placement": placement} for placement in ("spread", "packed")]
+    (costs,) = overlays.tables(tables.build(load(made(tmp_path, *both))))
+    between, within = costs.rows
+    assert (between[0], within[0]) == ("vxlan, between hosts", "vxlan, on one host")
+    assert between[3].startswith("\N{MINUS SIGN}50.0 %") and within[3].startswith("0.0 %")
+    assert within[1:3] == ("\N{EN DASH}", "\N{EN DASH}"), "no packet has headers there"
+
+
+def test_what_the_wire_explains_of_training_is_told_from_the_rest(run: Path) -> None:
+    found = tables.build(load(run))
+    (cost,) = overlays.attribution(found, overlays._networks(found))
+    assert cost.step == pytest.approx(1.175)  # the mean over the rounds
+    assert cost.longer.mean == pytest.approx(BANDWIDTH + LATENCY + REST)
+    assert cost.bandwidth.mean == pytest.approx(BANDWIDTH)
+    assert cost.latency.mean == pytest.approx(LATENCY)
+    assert (cost.rest.mean, cost.rest.low) == pytest.approx((REST, REST))
+    assert cost.share == "89 %"
+
+
+def test_a_wire_that_was_measured_both_ways_at_once_has_half_for_each_way(run: Path) -> None:
+    for path in [*run.glob("trials/*/record.json"), run / "plan.json"]:
+        path.write_text(path.read_text().replace("to_server", "both"))
+    found = tables.build(load(run))
+    (cost,) = overlays.attribution(found, overlays._networks(found))
+    assert cost.bandwidth.mean == pytest.approx(2 * BANDWIDTH)
+
+
+def test_a_round_without_its_wire_explains_nothing(run: Path) -> None:
+    for path in run.glob("trials/*-r3/record.json"):
+        record = json.loads(path.read_text())
+        if record["levels"]["workload"] == "request_response":
+            record |= {"status": "failed", "reason": {"cause": "exit", "message": "no"}}
+            path.write_text(json.dumps(record))
+    found = tables.build(load(run))
+    (cost,) = overlays.attribution(found, overlays._networks(found))
+    assert cost.longer.freedom == 4, "five rounds are left of six"
+
+
+def test_the_page_and_the_terminal_show_it(run: Path) -> None:
+    found = tables.build(load(run))
+    html, lines = page.render(found), terminal.summary(found)
+    for title in ("What each network costs", "How much of the training the wire explains"):
+        assert f"<h3>{title}</h3>" in html
+        assert title in lines
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_run_over_one_network_has_none_of_it(tmp_path: Path) -> None:
+    case = {**CASES[0], "label": "", "placement": "spread"}
+    cells = [{**case, **NATIVE, "streams": streams} for streams in (1, 4)]
+    run = {"baseline": {"streams": 1}, "factors": ["streams"]}
+    folder = Synthetic(cells, **run).write(tmp_path / "run")
+    assert overlays.tables(tables.build(load(folder))) == []
