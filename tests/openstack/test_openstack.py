@@ -16,7 +16,9 @@ import yaml
 
 from tests.conftest import changed, playbook
 
-pytestmark = [pytest.mark.root]
+# The library warns of how it calls itself.
+UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
+pytestmark = [pytest.mark.root, pytest.mark.filterwarnings(UNHEARD)]
 
 CLOUDS = Path("/var/lib/strata-openstack/clouds.yaml")
 CLOUD = "strata-rehearsal"
