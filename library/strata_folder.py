@@ -18,7 +18,7 @@ options:
   kind:
     description: What Strata keeps in it.
     type: str
-    choices: [state, cache]
+    choices: [state, cache, cloud]
     required: true
   state:
     description: V(present) claims it, V(absent) empties it.
@@ -77,7 +77,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "required": True},
-            "kind": {"type": "str", "choices": ["state", "cache"], "required": True},
+            "kind": {"type": "str", "choices": ["state", "cache", "cloud"], "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "keep": {"type": "list", "elements": "str", "default": []},
         },

@@ -26,13 +26,18 @@ from ..errors import Refused
 
 MARKER = ".strata.json"
 VERSION = 1
-SETTINGS = {"state": "strata_state_dir", "cache": "strata_cache"}
-NOUNS = {"state": "state folder", "cache": "cache"}
+SETTINGS = {
+    "state": "strata_state_dir",
+    "cache": "strata_cache",
+    "cloud": "rehearsal_cloud_folder",
+}
+NOUNS = {"state": "state folder", "cache": "cache", "cloud": "rehearsal cloud"}
 # What Strata makes in a folder, and therefore removes; with it, locks and half-made ones beside it.
 BESIDE = re.compile(r"[.](?P<name>.+?)([.]lock|([.]old)?[.]part)")
 MADE = {
     "state": ("datasets", "images", "kubernetes", "network", "trials"),
     "cache": ("datasets", "images", "kubernetes", "ledgers", "rehearsal", "wheels"),
+    "cloud": ("bmc", "clouds.yaml", "etc", "log", "secret", "simulated", "state"),
 }
 FEW = 5  # names that a message lists
 
