@@ -286,7 +286,7 @@ def _servers(told: dict[str, Any]) -> Callable[[], float]:
         client.give(values)
     team.meet("ready")
     gradient = np.ones(length, np.float32)
-    return lambda: _timed(team, lambda: client.exchange(gradient, values, told=False))
+    return lambda: _timed(team, lambda: client.exchange(gradient, values, ending=False))
 
 
 def _tensorflow(told: dict[str, Any]) -> Callable[[], float]:

@@ -22,7 +22,7 @@ from workloads._options import BadInputError, nearest, refuse  # noqa: E402
 from workloads._output import Context, FailureError, StepLog  # noqa: E402
 from workloads._peers import Peers  # noqa: E402
 from workloads._place import Place  # noqa: E402
-from workloads._told import Told  # noqa: E402
+from workloads._termination import Termination  # noqa: E402
 
 DEFAULTS: dict[str, Any] = {
     "options": {},
@@ -31,7 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "cluster": None,
     "peers": None,
     "scratch": None,
-    "until_told": False,
+    "until_terminated": False,
     "together": None,
 }
 STDIN = Path("-")
@@ -74,8 +74,8 @@ def _run(name: str, config: dict[str, Any], out: Path) -> None:
     if (peers is not None) != (chosen.TOPOLOGY.several and not chosen.TOPOLOGY.shares):
         rule = "has peers, and must be told of them" if peers is None else "has no peers"
         raise BadInputError(f"peers: {name} {rule} (example: peers: null)")
-    told = Told(config["until_told"])
-    told.listen()
+    termination = Termination(config["until_terminated"])
+    termination.listen()
     out.mkdir(parents=True, exist_ok=True)
     (out / "result.json").unlink(missing_ok=True)  # an earlier result must not pass for this one
     data_dir = Path(config["data_dir"]) if config["data_dir"] else None
@@ -88,7 +88,7 @@ def _run(name: str, config: dict[str, Any], out: Path) -> None:
             data_dir,
             config["cpus"],
             place,
-            told,
+            termination,
             chosen.METRICS,
             chosen.ITEMS,
             peers=peers,
@@ -139,8 +139,10 @@ def _check(config: dict[str, Any]) -> None:
     cpus = config["cpus"]
     if cpus is not None and (type(cpus) is not int or cpus < 1):
         raise refuse("cpus", "must be a whole number of CPUs, at least 1, or null", 4, cpus)
-    if not isinstance(config["until_told"], bool):
-        raise refuse("until_told", "must be true or false", "false", config["until_told"])
+    if not isinstance(config["until_terminated"], bool):
+        raise refuse(
+            "until_terminated", "must be true or false", "false", config["until_terminated"]
+        )
     together = config["together"]
     if together is not None and (not isinstance(together, list) or not together):
         raise refuse("together", "must be a list of members, or null", "null", together)

@@ -2,7 +2,7 @@
 `_grpc`.
 
     carrier.begin(variables)         the servers, where there are any, get the initial values
-    new = carrier.swap(pieces, told) a gradient of each variable in, what is new of each out
+    new = carrier.swap(pieces, ending) a gradient of each variable in, what is new of each out
     carrier.goodbye()                after the last step
 
 What comes back is the mean gradient, or the new values where servers hold the variables. Here the
@@ -31,7 +31,7 @@ class Carrier(Protocol):
     def begin(self, variables: Sequence[Any]) -> None:
         """Gives the initial values to the servers: the chief does, before anybody trains."""
 
-    def swap(self, pieces: Sequence[Any], told: bool) -> Sequence[Any]:
+    def swap(self, pieces: Sequence[Any], ending: bool) -> Sequence[Any]:
         """One exchange; PeerError when a peer is gone."""
 
     def goodbye(self) -> None:
@@ -77,11 +77,11 @@ class OwnRing:
     def begin(self, variables: Sequence[Any]) -> None:
         """There are no servers."""
 
-    def swap(self, pieces: Sequence[Any], told: bool) -> Sequence[Any]:
+    def swap(self, pieces: Sequence[Any], ending: bool) -> Sequence[Any]:
         """The mean of all workers' gradients."""
         for view, piece in zip(self._views, pieces, strict=True):
             view[...] = piece
-        self._vote[0] = told
+        self._vote[0] = ending
         self._ring.reduce(self._vector, self._scale)
         self.stop = bool(self._vote[0] > 0)
         return self._new
@@ -114,12 +114,12 @@ class OwnServers:
             view[...] = variable.numpy()
         self._client.give(self._values)
 
-    def swap(self, pieces: Sequence[Any], told: bool) -> Sequence[Any]:
+    def swap(self, pieces: Sequence[Any], ending: bool) -> Sequence[Any]:
         """The values after this gradient, and maybe others'."""
         for view, piece in zip(self._views, pieces, strict=True):
             view[...] = piece
-        said = self._client.exchange(self._gradient, self._values, told)
-        self.stop = said if self._synchronous else told
+        said = self._client.exchange(self._gradient, self._values, ending)
+        self.stop = said if self._synchronous else ending
         return self._new
 
     def goodbye(self) -> None:

@@ -23,7 +23,7 @@ from workloads._options import BadInputError, Options
 from workloads._output import Context, FailureError
 from workloads._place import OWN, TRANSPORTS, Place
 from workloads._tensorflow import ThreadOptions
-from workloads._told import Told
+from workloads._termination import Termination
 from workloads._wire import AbortedError, Link, Links, PeerError, find, wait_for
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ class Alone:
         """Gradients of all workers since the begin, where only a server can count them."""
         return None
 
-    def ends(self, told: Told) -> bool:
+    def ends(self, termination: Termination) -> bool:
         """Whether the last step was the last: all workers of synchronous steps end together."""
-        return told.said
+        return termination.asked
 
     def finish(self, context: Context) -> None:
         """All are done with the measured window."""
@@ -222,9 +222,9 @@ class Team(Alone):
             return None
         return self.exchange.carrier.global_steps
 
-    def ends(self, told: Told) -> bool:
+    def ends(self, termination: Termination) -> bool:
         """What the workers agreed on in the last step."""
-        return self.exchange.carrier.stop if self.exchange is not None else told.said
+        return self.exchange.carrier.stop if self.exchange is not None else termination.asked
 
     def finish(self, context: Context) -> None:
         """Says goodbye to the servers, waits for all, compares clocks again, sums up."""
@@ -268,8 +268,8 @@ class Team(Alone):
                 link = next(each for each in links if each.fd == fd)
                 try:
                     link.hear()
-                except AbortedError as told:
-                    return told
+                except AbortedError as aborted:
+                    return aborted
                 except PeerError:
                     links.remove(link)
         return error
@@ -337,7 +337,7 @@ class Exchange:
         """`gradients`: a tf.function, (batch) -> loss and a float32 gradient of each variable."""
         import tensorflow as tf  # noqa: PLC0415  heavy
 
-        self.team, self.told = team, context.told
+        self.team, self.termination = team, context.termination
         self.variables = [getattr(v, "value", v) for v in variables]
         self.bytes_per_step = 4 * sum(int(v.shape.num_elements()) for v in self.variables)
         self._gradients = gradients
@@ -363,8 +363,8 @@ class Exchange:
     def _begin(self) -> None:
         """All workers have the same weights, and so have the servers."""
         weights = self.weights()
-        told = self.team.meet("initial weights", weights)
-        if any(said not in (None, weights) for said in told.values()):
+        found = self.team.meet("initial weights", weights)
+        if any(other not in (None, weights) for other in found.values()):
             raise FailureError(
                 "the initial weights differ between workers: same seed, other image? "
                 f"this is {self.team.place.me}"
@@ -382,7 +382,7 @@ class Exchange:
         loss, pieces = self._compute(*batch)
         value = float(loss)
         ready = time.monotonic()
-        new = self.carrier.swap(pieces, self.told.said)
+        new = self.carrier.swap(pieces, self.termination.asked)
         done = time.monotonic()
         self._take(*new)
         end = time.monotonic()
@@ -423,8 +423,8 @@ def serve(team: Team, context: Context, make: Callable[[], Any]) -> None:
         if team.transport != OWN
         else _servers.Server(team.data, make, team.place.synchronous)
     )
-    told = team.meet("initial weights")
-    if len({said for said in told.values() if said is not None}) > 1:
+    found = team.meet("initial weights")
+    if len({weights for weights in found.values() if weights is not None}) > 1:
         raise FailureError("the initial weights differ between workers")
     server.prepare()
     context.mark("built")

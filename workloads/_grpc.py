@@ -26,27 +26,36 @@ def start(place: Place) -> Any:
     computes anything. FailureError where it cannot listen."""
     import tensorflow as tf  # noqa: PLC0415  heavy
 
-    addresses = {"worker": [member.address for member in place.workers]}
-    if place.servers:
-        addresses[PS] = [member.address for member in place.servers]
-    spec = tf.train.ClusterSpec(addresses)
+    if place.mode == "ring":
+        return strategy(place)
+    job = PS if place.me.role == "server" else "worker"
     with _named(FailureError):
-        if place.mode == "ring":
-            return _strategy(spec, place.me.index)
-        job = PS if place.me.role == "server" else "worker"
-        return tf.distribute.Server(spec, job, place.me.index, config=_config(place))
+        return tf.distribute.Server(_spec(place), job, place.me.index, config=_config(place))
 
 
-def _strategy(spec: Any, index: int) -> Any:
+def strategy(place: Place, nccl: bool = False) -> Any:
+    """All workers as replicas, connected to each other; their sums by TensorFlow's ring or by NCCL.
+    FailureError where it cannot listen."""
     import tensorflow as tf  # noqa: PLC0415
 
     known = tf.distribute.experimental
-    return tf.distribute.MultiWorkerMirroredStrategy(
-        tf.distribute.cluster_resolver.SimpleClusterResolver(
-            spec, task_type="worker", task_id=index, rpc_layer="grpc"
-        ),
-        known.CommunicationOptions(implementation=known.CommunicationImplementation.RING),
-    )
+    means = known.CommunicationImplementation
+    with _named(FailureError):
+        return tf.distribute.MultiWorkerMirroredStrategy(
+            tf.distribute.cluster_resolver.SimpleClusterResolver(
+                _spec(place), task_type="worker", task_id=place.me.index, rpc_layer="grpc"
+            ),
+            known.CommunicationOptions(implementation=means.NCCL if nccl else means.RING),
+        )
+
+
+def _spec(place: Place) -> Any:
+    import tensorflow as tf  # noqa: PLC0415
+
+    addresses = {"worker": [member.address for member in place.workers]}
+    if place.servers:
+        addresses[PS] = [member.address for member in place.servers]
+    return tf.train.ClusterSpec(addresses)
 
 
 def _config(place: Place) -> Any:
@@ -103,10 +112,10 @@ class Ring:
     def begin(self, variables: Sequence[Any]) -> None:
         """There are no servers."""
 
-    def swap(self, pieces: Sequence[Any], told: bool) -> Sequence[Any]:
+    def swap(self, pieces: Sequence[Any], ending: bool) -> Sequence[Any]:
         """The mean of all workers' gradients."""
         with _named(PeerError):
-            mean: list[Any] = self._reduce(*pieces, self._vote[told])
+            mean: list[Any] = self._reduce(*pieces, self._vote[ending])
             self.stop = bool(mean.pop() > 0)
         return mean
 
@@ -154,12 +163,12 @@ class Client:
         """The initial values; what the optimizer notes begins with its own."""
         self._run(self._given, [variable.numpy() for variable in variables])
 
-    def swap(self, pieces: Sequence[Any], told: bool) -> Sequence[Any]:
+    def swap(self, pieces: Sequence[Any], ending: bool) -> Sequence[Any]:
         """The values after this gradient, and maybe others'."""
         import tensorflow as tf  # noqa: PLC0415
 
         new, steps = self._run([self._new, self._steps], [piece.numpy() for piece in pieces])
-        self.global_steps, self.stop = int(steps), told
+        self.global_steps, self.stop = int(steps), ending
         return [tf.convert_to_tensor(value) for value in new]
 
     def _run(self, what: Any, given: Sequence[Any]) -> Any:

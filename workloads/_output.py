@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from workloads._declare import DeclarationError, Metric
 from workloads._peers import Peers
 from workloads._place import Place
-from workloads._told import Told
+from workloads._termination import Termination
 
 SCHEMA = 2
 FLUSH_S = 1.0
@@ -98,7 +98,7 @@ class Context:
     data_dir: Path | None = None
     cpus: int | None = None
     place: Place | None = None  # among those it trains with; None: alone
-    told: Told = field(default_factory=Told)
+    termination: Termination = field(default_factory=Termination)
     metrics: tuple[Metric, ...] = ()  # the workload's declarations
     items: str | None = None  # the unit of the items in a step
     peers: Peers | None = None  # the other members, of a workload whose members do not train

@@ -70,9 +70,9 @@ class Client:
             link.tell({"length": end - begin})
             link.send(values[begin:end].data.cast("B"))
 
-    def exchange(self, gradient: Vector, values: Vector, told: bool) -> bool:
+    def exchange(self, gradient: Vector, values: Vector, ending: bool) -> bool:
         """Fills `values`; whether the workers of a synchronous step are told to end."""
-        header = memoryview(HEADER.pack(STEP, told))
+        header = memoryview(HEADER.pack(STEP, ending))
         pump([
             Flow(
                 link,
@@ -131,7 +131,7 @@ class Server:
         self._sessions: dict[int, _Session] = {}
         self.updates = 0  # how often the parameters changed
         self.global_steps = 0  # gradients of workers that were applied
-        self.told = False
+        self.ending = False
 
     def prepare(self) -> None:
         """Receives the initial values from the chief and makes the parts."""
@@ -169,14 +169,14 @@ class Server:
             session.out.append(part.apply(gradient))
             if last:
                 self._count(1)
-                session.out.append(self._trailer(session.told))
+                session.out.append(self._trailer(session.ending))
             return
         if part.given == 0:
             np.copyto(part.sum, gradient)
         else:
             np.add(part.sum, gradient, out=part.sum)
         part.given += 1
-        self.told |= session.told
+        self.ending |= session.ending
         if len(self._sessions) < self._workers:
             raise FailureError("a worker ended before the others, which synchronous steps forbid")
         if part.given < self._workers:
@@ -189,16 +189,16 @@ class Server:
         for each in self._sessions.values():
             each.out.append(new)
             if last:
-                each.out.append(self._trailer(self.told))
+                each.out.append(self._trailer(self.ending))
         if last:
-            self.told = False
+            self.ending = False
 
     def _count(self, gradients: int) -> None:
         self.updates += 1
         self.global_steps += gradients
 
-    def _trailer(self, told: bool) -> memoryview:
-        return memoryview(TRAILER.pack(self.global_steps, told))
+    def _trailer(self, ending: bool) -> memoryview:
+        return memoryview(TRAILER.pack(self.global_steps, ending))
 
 
 class _Session:
@@ -207,7 +207,7 @@ class _Session:
     def __init__(self, link: Link, server: Server) -> None:
         self.link, self.server = link, server
         self.out: Views = deque()
-        self.told = self.over = False
+        self.ending = self.over = False
         self._buffer = aligned(max(part.length for part in server.parts))
         self._bytes = self._buffer.data.cast("B")
         self._header = bytearray(HEADER.size)
@@ -245,9 +245,9 @@ class _Session:
         return self._bytes[: ITEM * self.server.parts[self._number].length]
 
     def _begin(self) -> None:
-        kind, told = HEADER.unpack(self._header)
+        kind, ending = HEADER.unpack(self._header)
         if kind not in (STEP, GOODBYE):
             raise PeerError(f"{self.link.peer} sent what is no step")
-        self.told, self.over = bool(told), kind == GOODBYE
+        self.ending, self.over = bool(ending), kind == GOODBYE
         if kind == STEP:
             self._number = 0

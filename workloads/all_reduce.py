@@ -16,22 +16,17 @@ over the time, as in NCCL's tests, so that figures of different numbers of worke
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from workloads import _cluster, _tensorflow
+from workloads import _cluster, _grpc, _tensorflow
 from workloads._declare import WORKERS, Metric, Port
 from workloads._options import BadInputError, refuse
 from workloads._output import Context, FailureError
 from workloads._tensorflow import ThreadOptions
-
-if TYPE_CHECKING:
-    from workloads._place import Place
 
 COMMON = ("size", "transport")
 ITEMS = "bytes"
@@ -185,11 +180,10 @@ def _collective(options: Options, context: Context, team: _cluster.Alone) -> Cal
     device = "gpu" if options.transport == "nccl" else "cpu"
     _tensorflow.prepare(device)
     assert context.place is not None  # noqa: S101 - it has a team
-    os.environ["TF_CONFIG"] = _told(context.place)
     import tensorflow as tf  # noqa: PLC0415  heavy
 
     _tensorflow.configure(options, context.cpus, 0, device)
-    strategy = _strategy(options.transport)
+    strategy = _grpc.strategy(context.place, nccl=options.transport == "nccl")
     context.environment.update(_tensorflow.environment())
     context.mark("imported")
     with tf.device(f"/{device}:0"):
@@ -205,22 +199,3 @@ def _collective(options: Options, context: Context, team: _cluster.Alone) -> Cal
 
     compiled = tf.function(all_of, autograph=False).get_concrete_function(vector)
     return lambda: float(compiled(vector))
-
-
-def _told(place: Place) -> str:
-    """What TensorFlow is told of the workers: TF_CONFIG."""
-    workers = [member.address for member in place.workers]
-    return json.dumps(
-        {"cluster": {"worker": workers}, "task": {"type": "worker", "index": place.me.index}}
-    )
-
-
-def _strategy(transport: str) -> Any:
-    """Of this worker; it connects to the others."""
-    import tensorflow as tf  # noqa: PLC0415
-
-    known = tf.distribute.experimental.CommunicationImplementation
-    options = tf.distribute.experimental.CommunicationOptions(
-        implementation=known.NCCL if transport == "nccl" else known.RING
-    )
-    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)

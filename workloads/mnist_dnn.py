@@ -259,8 +259,8 @@ class Trainer:
         """Whether the global steps are done, or the trial was told to end after this one."""
         if self.done == 0:
             return False
-        if self.context.told.awaited:
-            return self.team.ends(self.context.told)
+        if self.context.termination.awaited:
+            return self.team.ends(self.context.termination)
         return self._global_steps() >= self.options.global_steps
 
     def _global_steps(self) -> int:

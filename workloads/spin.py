@@ -63,7 +63,7 @@ def run(options: Options, context: Context) -> None:
     begin = context.mark("warmup_end")
     _fail(options.fail)
     done = 0
-    while not context.told.said if context.told.awaited else done < options.steps:
+    while not context.termination.asked if context.termination.awaited else done < options.steps:
         done += 1
         _step(options, context, "measured", options.warmup_steps + done)
     elapsed = context.mark("measured_end") - begin

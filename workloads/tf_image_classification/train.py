@@ -218,9 +218,9 @@ def measure(loop: Loop, options: Options, context: Context) -> float:
     team.begin_window()
     context.mark("warmup_end")
     used = time.process_time()
-    if context.told.awaited:
+    if context.termination.awaited:
         loop.take(1, "measured")
-        while not team.ends(context.told):
+        while not team.ends(context.termination):
             loop.take(1, "measured")
     else:
         loop.take(options.steps, "measured")

@@ -247,7 +247,7 @@ class Program:
             "cpus": count(given.cpus, given.quota),
         }
         if self.trial["role"] == "background":
-            config["until_told"] = True
+            config["until_terminated"] = True
         if spec.scratch:
             config["scratch"] = where.scratch
         if self.cell.scenario.placement == "together":

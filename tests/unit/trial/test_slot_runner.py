@@ -143,8 +143,8 @@ def test_the_neighbour_is_first_and_ends_when_told(play: Any) -> None:
     assert log[:5] == ["prepare b", "launch b", "prepare m", "launch m", "signal SIGTERM b"]
     assert [record["status"] for record in found.values()] == ["ok", "ok"]
     configs = {actor.spec.name: actor.config for actor in actors}
-    assert configs["b"]["until_told"] is True
-    assert "until_told" not in configs["m"] and "cluster" not in configs["m"]
+    assert configs["b"]["until_terminated"] is True
+    assert "until_terminated" not in configs["m"] and "cluster" not in configs["m"]
 
 
 def test_each_trial_has_an_account_which_its_members_share(play: Any) -> None:

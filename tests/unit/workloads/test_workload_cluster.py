@@ -154,10 +154,10 @@ def wait_for_steps(out: Path) -> None:
     until(lambda: log.exists() and '"measured"' in log.read_text(), "measured step")
 
 
-def test_workers_end_together_when_one_is_told(tmp_path: Path) -> None:
+def test_workers_end_together_when_one_is_terminated(tmp_path: Path) -> None:
     options = TINY | {"steps": 1}
     members = start(
-        "tf_image_classification", tmp_path, options, clusters("ring", 2), until_told=True
+        "tf_image_classification", tmp_path, options, clusters("ring", 2), until_terminated=True
     )
     wait_for_steps(members[0].out)
     members[1].process.terminate()
@@ -169,8 +169,8 @@ def test_workers_end_together_when_one_is_told(tmp_path: Path) -> None:
     assert rate == pytest.approx(4 * counts[0] / window)
 
 
-def test_a_workload_goes_on_until_it_is_told(tmp_path: Path) -> None:
-    process = Process("spin", tmp_path, {"steps": 2, "work": 100}, until_told=True)
+def test_a_workload_goes_on_until_it_is_terminated(tmp_path: Path) -> None:
+    process = Process("spin", tmp_path, {"steps": 2, "work": 100}, until_terminated=True)
     wait_for_steps(process.out)
     time.sleep(0.2)
     process.process.terminate()
@@ -181,7 +181,7 @@ def test_a_workload_goes_on_until_it_is_told(tmp_path: Path) -> None:
 
 def test_being_told_reaches_every_member(tmp_path: Path) -> None:
     items = [{"cluster": None, "affinity": None, "cpus": None}] * 2
-    held = together(tmp_path, "spin", {"work": 100}, items, until_told=True)
+    held = together(tmp_path, "spin", {"work": 100}, items, until_terminated=True)
     for number in range(2):
         wait_for_steps(held.out / f"member-{number}")
     held.process.terminate()
@@ -210,7 +210,7 @@ def test_a_member_that_fails_ends_the_others(tmp_path: Path) -> None:
         ("spin", {"together": [{"affinity": "0"}]}, "affinity: must be CPUs of this process"),
         ("spin", {"together": [{"affinity": [9999]}]}, "must be CPUs of this process"),
         ("spin", {"together": [{"cpu": 1}]}, "did you mean cpus?"),
-        ("spin", {"until_told": 1}, "until_told: must be true or false"),
+        ("spin", {"until_terminated": 1}, "until_terminated: must be true or false"),
         ("mnist_dnn", {}, "data_dir: needs MNIST's four IDX files"),
     ],
 )

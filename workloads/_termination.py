@@ -1,16 +1,16 @@
-"""SIGTERM as a wish: with `until_told` a workload goes on until it comes, and then ends well."""
+"""SIGTERM as a wish: with `until_terminated` a workload goes on until then, and ends well."""
 
 import signal
 from types import FrameType
 
 
-class Told:
+class Termination:
     """Whether the measured phase has no end of its own, and whether it is to end now."""
 
     def __init__(self, awaited: bool = False) -> None:
-        """`awaited`: the key `until_told` of config.json."""
+        """`awaited`: the key `until_terminated` of config.json."""
         self.awaited = awaited
-        self.said = False
+        self.asked = False
 
     def listen(self) -> None:
         """Takes SIGTERM, also as process 1 of a container, which has no default for it."""
@@ -18,4 +18,4 @@ class Told:
             signal.signal(signal.SIGTERM, self._hear)
 
     def _hear(self, _number: int, _frame: FrameType | None) -> None:
-        self.said = True
+        self.asked = True
