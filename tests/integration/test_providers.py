@@ -15,7 +15,7 @@ from tests.conftest import REPO, environment, playbook
 
 from .lab import Lab, folder, journal, planned, records
 
-pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image, pytest.mark.lab]
+pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 
 LAB, SUBNET = "made", "10.201.247.0/24"
 NODES = {"node1": "10.201.247.11", "node2": "10.201.247.12"}

@@ -15,7 +15,7 @@ import yaml
 
 from tests.conftest import REPO, changed, environment
 
-pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.lab]
+pytestmark = [pytest.mark.root, pytest.mark.docker]
 
 NAME, SUBNET = "proof", "10.201.248.0/24"
 
