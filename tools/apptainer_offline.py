@@ -3,8 +3,9 @@
     .venv/bin/python tools/apptainer_offline.py make     build it, once; prints its path
 
 What is made stands in requirements/apptainer.yml; its name in the cache follows from that file. It
-is linked statically, needs no rights, and works wherever it is unpacked. Modules and compiled
-packages stay in Go's own caches, so that a build that was killed goes on where it was.
+needs no rights, nothing but the C library, in the version of the controller's or a newer one, and
+works wherever it is unpacked. Modules and compiled packages stay in Go's own caches, so that a
+build that was killed goes on where it was.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def build(aside: Aside, manifest: dict[str, Any], source: Path, whole: Path) -> 
     aside.run([*within, "sh", "mconfig", "-V", version, *CONFIGURED])
     named = {"GO_TOOL": "go", "BUILDDIR": str(source / "builddir"), "GO_BUILD_TAGS": tags}
     aside.run([*within, "go", "generate", "./internal/pkg/buildcfg"], GOFLAGS="", **named)
-    linked = ["-ldflags", "-s -w -extldflags -static"]
+    linked = ["-ldflags", "-s -w"]
     for place, package in manifest["programs"].items():
         out = ["-o", str(whole / place)]
         flags = ["-trimpath", "-buildvcs=false", "-mod=readonly", "-tags", tags, *linked, *out]

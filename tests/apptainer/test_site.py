@@ -27,7 +27,7 @@ def test_three_runtimes_run_the_same_bits(deployed: None, tmp_path: Path) -> Non
     for workload in ("spin", "tf_image_classification"):
         same = [used[workload, runtime] for runtime in ("native", "docker", "apptainer")]
         assert same[0] == same[1] == same[2] and len(same[0]) == 1
-    told = json.loads((run / "hosts/localhost.json").read_text())
+    told = json.loads((run / "hosts/localhost.json").read_text())["values"]
     assert told["apptainer.version"][0].isdigit()
     assert told["apptainer.image"].startswith("squashfuse") == installation.mounts_images()
     assert "apptainer" in (run / "report/index.html").read_text()

@@ -352,9 +352,9 @@ def test_what_a_killed_trial_left_is_removed_by_the_next(
     given = {"slot": asked.slot, "images": asked.images, "state_dir": str(asked.state_dir)}
     process = subprocess.Popen([sys.executable, "-c", KILLED, json.dumps(given)])
     deadline = time.monotonic() + 30
-    # What sets the native root filesystem up names the program as well, and ends with the module.
+    # What sets the root filesystem up names the program as well, and may end with the module.
     while time.monotonic() < deadline:
-        if any("/bin/sh" not in command for command in traces()["processes"]):
+        if any(command.startswith("/usr/bin/python3") for command in traces()["processes"]):
             break
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)

@@ -42,7 +42,8 @@ if [ -n "$scratch" ]; then
   fi
 fi
 { cat /etc/passwd; echo "strata-trial:x:$IDS::$stage/home:/bin/sh"; } > passwd
-mount --bind passwd /etc/passwd
+{ cat /etc/group; echo "strata-trial:x:${IDS#*:}:"; } > group
+for file in passwd group; do mount --bind "$file" "/etc/$file"; done
 cd /
 : > "$spool/ready"
 read -r _
