@@ -1,6 +1,6 @@
 """Do the verdicts hold on a machine whose speed moves? Runs are simulated, from plan to tables.
 
-    python benchmarks/inference.py [--runs 64] [--whole 32]
+    python -m benchmarks.inference [--runs 64] [--whole 32]
 
 The controller plans an experiment of eight cases with two arms and an A/A control. A simulated
 machine then gives each trial its rate, in the order of the plan, and the analysis judges the
@@ -19,7 +19,9 @@ import argparse
 import math
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +314,16 @@ def whole_line(world: World, design: str, tally: Tally) -> list[str]:
     return [world.name, design, *shares, *_judgements(tally)]
 
 
+def simulate(world: World, runs: int, seed: int) -> list[str]:
+    """A line of the first table."""
+    return line(world, run(world, runs, seed))
+
+
+def simulate_whole(world: World, runs: int, seed: int, design: str) -> list[str]:
+    """A line of the second table."""
+    return whole_line(world, design, whole_way(world, runs, seed, design))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=64, help="of each world")
@@ -321,14 +333,17 @@ def main() -> None:
     anytime, plain = looked_at(10_000, 60, given.seed)
     print(f"Looked at after each of 60 pairs, 10,000 A/A runs: {anytime:.1%} false by intervals "
           f"that hold at any time, {plain:.1%} by plain ones.\n")  # fmt: skip
-    print(" | ".join(HEAD), flush=True)
-    for world in WORLDS if given.runs else ():
-        print(" | ".join(line(world, run(world, given.runs, given.seed))), flush=True)
-    print("\n" + " | ".join(WHOLE_HEAD), flush=True)
-    for world in PLAYED if given.whole else ():
-        for design in ("pairs", "duet"):
-            tally = whole_way(world, given.whole, given.seed, design)
-            print(" | ".join(whole_line(world, design, tally)), flush=True)
+    with ProcessPoolExecutor() as pool:
+        print(" | ".join(HEAD), flush=True)
+        worlds = WORLDS if given.runs else ()
+        for cells in pool.map(simulate, worlds, repeat(given.runs), repeat(given.seed)):
+            print(" | ".join(cells), flush=True)
+        print("\n" + " | ".join(WHOLE_HEAD), flush=True)
+        both = [(world, design) for world in PLAYED for design in ("pairs", "duet")]
+        worlds, designs = zip(*both, strict=True) if given.whole else ((), ())
+        way = pool.map(simulate_whole, worlds, repeat(given.whole), repeat(given.seed), designs)
+        for cells in way:
+            print(" | ".join(cells), flush=True)
 
 
 if __name__ == "__main__":

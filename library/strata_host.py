@@ -42,6 +42,12 @@ state_dir:
 disk_free: {description: Bytes free where O(state_dir) is., returned: always, type: int}
 images: {description: Workload images that are unpacked here., returned: always, type: list, elements: str}
 docker: {description: "C(installed), C(running), C(version), C(sdk), and C(why_not), empty when it can be had.", returned: always, type: dict}
+apptainer:
+  description: >-
+    Whether it is C(installed), whether that is the one that was C(built), what is C(missing) of the programs that it calls, and C(why_not),
+    empty when it can be had.
+  returned: always
+  type: dict
 kubernetes: {description: "Whether it is C(installed), and C(why_not), empty when the host can be a node.", returned: always, type: dict}
 service_manager: {description: "C(systemd), C(sysvinit) or C(none).", returned: always, type: str}
 distribution: {description: C(id) and C(version)., returned: always, type: dict}

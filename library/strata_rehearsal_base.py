@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: strata_rehearsal_base
 short_description: Make the base image of the rehearsal lab's nodes
 description:
-  - Makes a Debian with systemd and sshd, and imports it into this machine's Docker.
+  - Makes a Debian with systemd and sshd, keeps it in the cache, and imports it into this machine's Docker.
   - Nothing is done when an image of the same packages, files, mirrors and certificates is there.
 options:
   suite:
@@ -32,8 +32,12 @@ options:
     description: Mirror of the distribution; empty for the one of this machine.
     type: str
     default: ""
+  cache:
+    description: Folder in which the image is kept, beside those of the workloads.
+    type: path
+    required: true
   state:
-    description: V(absent) removes all base images that no node uses.
+    description: V(absent) removes all base images that no node uses, and those in the cache.
     type: str
     choices: [present, absent]
     default: present
@@ -51,6 +55,7 @@ EXAMPLES = r"""
   strata_rehearsal_base:
     packages: [systemd-sysv, dbus, openssh-server, python3]
     files: roles/rehearsal/files
+    cache: .cache
 """
 
 RETURN = r"""
@@ -77,7 +82,7 @@ from typing import Any
 import docker
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import failing
-from ansible.module_utils.strata.providers.rehearsal.base import Base
+from ansible.module_utils.strata.providers.rehearsal.base import Base, forget
 from ansible.module_utils.strata.providers.rehearsal.lab import IMAGE
 
 
@@ -89,6 +94,7 @@ def main() -> None:
             "cached": {"type": "list", "elements": "str", "default": []},
             "files": {"type": "path", "default": ""},
             "mirror": {"type": "str", "default": ""},
+            "cache": {"type": "path", "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
         supports_check_mode=True,
@@ -108,12 +114,14 @@ def change(module: AnsibleModule, client: Any) -> None:
         reference = base.reference
         if reference not in tags and not module.check_mode:
             began = time.monotonic()
-            base.build(client)
+            base.build(client, Path(given["cache"]))
             lines = [f"base image {reference} made in {time.monotonic() - began:.0f} s"]
     superfluous = [tag for tag in tags if tag != reference and not _used(client, tag)]
     if not module.check_mode:
         for tag in superfluous:
             client.images.remove(tag)
+        if superfluous or not reference:
+            forget(Path(given["cache"]), reference.rpartition(":")[2])
     after = sorted({*tags, *([reference] if reference else [])} - set(superfluous))
     module.exit_json(
         changed=after != tags,

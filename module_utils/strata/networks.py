@@ -35,7 +35,7 @@ NETWORKS = {
     network.name: network
     for network in (
         Network("bridge", ("docker",)),
-        Network("host", ("native", "docker", "kubernetes")),
+        Network("host", ("native", "docker", "apptainer", "kubernetes")),
         Network("none", ("docker",), peers="none"),
         Network(
             "vxlan", ("native", "docker"), "place", "vxlan", "vxlan", "strata-vxlan", headers=50

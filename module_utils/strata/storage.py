@@ -10,6 +10,7 @@ OPTION, DISK = "storage", "disk"
 OF_RUNTIMES = {
     "native": (DISK, "tmpfs"),
     "docker": (DISK, "volume", "layer", "tmpfs"),
+    "apptainer": (DISK, "tmpfs"),
 }
 
 

@@ -33,7 +33,7 @@ def slot(folder: Path, runtime: str, network: str) -> dict[str, Any]:
     }
     path = folder / "pair.yml"
     path.write_text(json.dumps(asked))
-    (found,) = plan.make(load(path), [plan.Host("localhost", "vm", ("native", "docker"))]).slots
+    (found,) = plan.make(load(path), [plan.Host("localhost", "vm", (runtime,))]).slots
     return {**asdict(found), "run": "r"}
 
 

@@ -14,7 +14,6 @@ from strata.host import lease
 from .lab import Lab, cells, folder, planned, records
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image, pytest.mark.lab]
-DEPLOY = "--tags=provision,deploy"
 
 
 def changed(output: str) -> dict[str, int]:
@@ -29,13 +28,11 @@ def failures(results: Path) -> dict[str, Any]:
 
 def test_closer2018_in_small(lab: Lab, tmp_path: Path) -> None:
     results = tmp_path / "results"
-    lab.site("closer2018", results, "-estrata_slice=rehearsal", DEPLOY)
+    lab.site("closer2018", results, "-estrata_slice=rehearsal")
     for node in lab.nodes:
         held = lab.shell(node, "ls /var/lib/strata/images").split()
         families = sorted(name.partition("-")[0] for name in held)
         assert families == ["python", "tensorflow"], "one of each, and none that carried it"
-    lab.note_rules()  # those of the overlay, which teardown takes away
-    lab.site("closer2018", results, "-estrata_slice=rehearsal")
     assert failures(results) == {} and cells(results) == planned(results)
     several = [r for r in records(results).values() if r["members"]]
     assert {r["platform"] for r in several} == {
@@ -57,11 +54,16 @@ def test_closer2018_in_small(lab: Lab, tmp_path: Path) -> None:
     run = folder(results)
     assert run and "How near the link" in (run / "report/index.html").read_text()
     assert lab.left() == {}
+    # A second deploy changes nothing, and check mode is clean.
+    given = ("closer2018", results, "-estrata_slice=rehearsal", "--tags=provision,deploy")
+    again = changed(lab.site(*given).stdout)
+    assert set(again) >= {"localhost", "node1", "node2"}
+    assert set(again.values()) == {0}
+    assert set(changed(lab.site(*given, "--check").stdout).values()) == {0}
 
 
 def test_a_neighbour_runs_beside_the_whole_window(lab: Lab, tmp_path: Path) -> None:
     results = tmp_path / "results"
-    lab.note_rules()
     lab.site("closer2018_shared", results, "-estrata_slice=rehearsal")
     assert failures(results) == {} and cells(results) == planned(results)
     beside = [r["beside"] for r in records(results).values() if r["beside"]]
@@ -75,8 +77,6 @@ def test_a_client_and_a_server_on_two_hosts_and_on_one_over_every_network(
 ) -> None:
     """UDP needs a port of each protocol, with one number, wherever the server stands."""
     results = tmp_path / "results"
-    lab.site("wire", results, "-estrata_slice=rehearsal", DEPLOY)
-    lab.note_rules()  # those of the overlay, which teardown takes away
     lab.site("wire", results, "-estrata_slice=rehearsal")
     assert failures(results) == {} and cells(results) == planned(results)
     seen = set()
@@ -110,15 +110,6 @@ def test_a_client_and_a_server_on_two_hosts_and_on_one_over_every_network(
     fingerprint = json.loads((run / "hosts/node1.json").read_text())["values"]
     assert fingerprint["nic.eth0.mtu"] == 1500 and "tso" in fingerprint["nic.eth0.offloads"]
     assert lab.left() == {}
-
-
-def test_a_second_deploy_changes_nothing_and_check_mode_is_clean(lab: Lab, tmp_path: Path) -> None:
-    given = ("closer2018", tmp_path / "results", "-estrata_slice=rehearsal", DEPLOY)
-    lab.site(*given)
-    again = changed(lab.site(*given).stdout)
-    assert set(again) >= {"localhost", "node1", "node2"}
-    assert set(again.values()) == {0}
-    assert set(changed(lab.site(*given, "--check").stdout).values()) == {0}
 
 
 @pytest.fixture

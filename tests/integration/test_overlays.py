@@ -19,7 +19,6 @@ def test_every_network_is_proven_measured_and_left(lab: Lab, tmp_path: Path) -> 
     assert cells(results) == planned(results)
     found = records(results).values()
     assert {record["platform"] for record in found} == {
-        "bare_metal/docker/host",
         "bare_metal/native/host",
         *(f"bare_metal/{name}" for name in ("native/vxlan", "native/wireguard_go")),
         *(f"bare_metal/docker/{name}" for name in ("vxlan", "macvlan", "docker_overlay")),

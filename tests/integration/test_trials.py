@@ -33,7 +33,14 @@ from tests.data import pairs
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 RUNTIMES = ("native", "docker")
-NETWORK = {"native": "host", "docker": "bridge"}
+NETWORK = {"native": "host", "docker": "bridge", "apptainer": "host"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each runtime that a module of tests names, where a test does not choose its own."""
+    chosen = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "runtime" in metafunc.fixturenames and not any("runtime" in names for names in chosen):
+        metafunc.parametrize("runtime", metafunc.module.RUNTIMES)
 
 
 @pytest.fixture
@@ -100,7 +107,6 @@ def present() -> bool:
     return False
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_trial_is_measured(order: Callable[..., trial.Order], runtime: str) -> None:
     (outcome,) = trial.run(order(runtime), present)
     record = outcome["record"]
@@ -113,7 +119,6 @@ def test_a_trial_is_measured(order: Callable[..., trial.Order], runtime: str) ->
     assert len(outcome["steps"].splitlines()) == 6
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_who_used_the_cpus_is_told_apart(order: Callable[..., trial.Order], runtime: str) -> None:
     asked = order(runtime, steps=8, work=300_000)
     measured = asked.slot["trials"][0]
@@ -136,7 +141,6 @@ def test_who_used_the_cpus_is_told_apart(order: Callable[..., trial.Order], runt
     assert seen["cpu_others"] == pytest.approx(used["cpu_others"])
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_it_is_unprivileged_and_its_root_is_read_only(
     order: Callable[..., trial.Order], image: dict[str, str], runtime: str
 ) -> None:
@@ -166,7 +170,6 @@ def test_it_is_unprivileged_and_its_root_is_read_only(
     assert "ro" in root[0].split()[3].split(",")
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_no_other_account_reads_what_a_trial_is_given(
     order: Callable[..., trial.Order], runtime: str
 ) -> None:
@@ -187,7 +190,6 @@ def test_no_other_account_reads_what_a_trial_is_given(
     assert denied and all(denied)
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_it_runs_on_the_cpus_it_is_given(order: Callable[..., trial.Order], runtime: str) -> None:
     asked = order(runtime, fail="hang", limit=3, cpus="1")
     seen: set[str] = set()
@@ -206,7 +208,6 @@ def test_it_runs_on_the_cpus_it_is_given(order: Callable[..., trial.Order], runt
     assert seen == {"1"}
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize(
     ("fault", "limit", "memory", "cause", "words"),
     [
@@ -233,7 +234,6 @@ def test_a_failure_is_a_record_with_its_cause(
     assert words in record["reason"]["message"]
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_it_ends_with_its_controller(order: Callable[..., trial.Order], runtime: str) -> None:
     begun = time.monotonic()
     looks = iter([False] * 3)
@@ -242,7 +242,6 @@ def test_it_ends_with_its_controller(order: Callable[..., trial.Order], runtime:
     assert time.monotonic() - begun < 30
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_an_image_that_is_not_there_is_a_failed_start(
     order: Callable[..., trial.Order], runtime: str
 ) -> None:
@@ -346,7 +345,6 @@ trial.run(order, lambda: False)
 """
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
 def test_what_a_killed_trial_left_is_removed_by_the_next(
     order: Callable[..., trial.Order], runtime: str
 ) -> None:
@@ -354,9 +352,9 @@ def test_what_a_killed_trial_left_is_removed_by_the_next(
     given = {"slot": asked.slot, "images": asked.images, "state_dir": str(asked.state_dir)}
     process = subprocess.Popen([sys.executable, "-c", KILLED, json.dumps(given)])
     deadline = time.monotonic() + 30
-    # What sets the native root filesystem up names the program as well, and ends with the module.
+    # What sets the root filesystem up names the program as well, and may end with the module.
     while time.monotonic() < deadline:
-        if any("/bin/sh" not in command for command in traces()["processes"]):
+        if any(command.startswith("/usr/bin/python3") for command in traces()["processes"]):
             break
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)

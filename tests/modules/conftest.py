@@ -30,6 +30,7 @@ WITHOUT_ROOT = ["--user", "--map-current-user", "--keep-caps"]
 # A trial removes what it takes for the leftovers of others. One of a test is not to find any.
 ALONE = (
     "mount -t tmpfs tmpfs /sys/fs/cgroup && "
+    "{ [ ! -d /opt/strata-apptainer ] || mount -t tmpfs tmpfs /opt; } && "
     "{ [ ! -e /run/docker.sock ] || mount --bind /dev/null /run/docker.sock; }"
 )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from strata import runtimes
 from strata.host import fingerprint, lease
 
 from .conftest import RunModule
@@ -104,6 +105,7 @@ def test_host_tells_all_and_the_lease(
     assert found["memory_total"] > found["memory_available"] > 0
     assert found["disk_free"] > 0
     assert set(found["docker"]) == {"installed", "running", "sdk", "version", "why_not"}
+    assert set(found["apptainer"]) == {"installed", "built", "missing", "why_not"}
     assert found["lease"]["run"] == "a" and found["lease"]["holder"] == me
     assert not state.exists()
 
@@ -116,5 +118,6 @@ def test_fingerprint_is_what_the_library_captures(run_module: RunModule, tmp_pat
 
 
 def _lasting(values: dict[str, Any]) -> dict[str, Any]:
-    """Without what Docker tells: other tests start and stop it."""
-    return {key: value for key, value in values.items() if "docker" not in key}
+    """Without what runtimes tell: other tests install, start and stop them."""
+    told = runtimes.fields()
+    return {k: value for k, value in values.items() if k not in told and "docker" not in k}

@@ -119,7 +119,7 @@ def test_a_dirty_switch_is_refused_told_line_by_line_and_not_left(pair: Pair) ->
     """As flannel's host-gw left its routes under udp: every packet goes around the tunnel."""
     route = ("10.214.2.1/32", "via", HOSTS["b"], "dev", "eth0")
     script = (
-        "until ip -n strata-net-a link show strata-vxbr; do sleep 0.05; done;"
+        "until ip -n strata-net-a link show strata-vxbr; do sleep 0.2; done;"
         f"ip -n strata-net-a route add {' '.join(route)}"
     )
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -63,8 +63,8 @@ class Toy:
 
 KNOWN = "module_utils/strata/runtimes/__init__.py"
 NETWORKS = "module_utils/strata/networks.py"
-HOST = 'Network("host", ("native", "docker", "kubernetes")),'
-HOST_TOO = 'Network("host", ("native", "docker", "kubernetes", "unshared")),'
+HOST = 'Network("host", ("native", "docker", "apptainer", "kubernetes")),'
+HOST_TOO = 'Network("host", ("native", "docker", "apptainer", "kubernetes", "unshared")),'
 ENCLAVE = """Network(
             "enclave",
             ("unshared",),
@@ -91,8 +91,8 @@ TOY = [
         (
             (
                 KNOWN,
-                "import docker, kubernetes, native",
-                "import docker, kubernetes, native, unshared",
+                "import apptainer, docker, kubernetes, native",
+                "import apptainer, docker, kubernetes, native, unshared",
             ),
             (KNOWN, "(Package, docker)", '(Package, docker), "unshared": cast(Package, unshared)'),
             (NETWORKS, HOST, HOST_TOO),

@@ -35,8 +35,8 @@ NOUNS = {"state": "state folder", "cache": "cache", "cloud": "rehearsal cloud"}
 # What Strata makes in a folder, and therefore removes; with it, locks and half-made ones beside it.
 BESIDE = re.compile(r"[.](?P<name>.+?)([.]lock|([.]old)?[.]part)")
 MADE = {
-    "state": ("datasets", "images", "kubernetes", "network", "trials"),
-    "cache": ("datasets", "images", "kubernetes", "ledgers", "rehearsal", "wheels"),
+    "state": ("apptainer", "datasets", "images", "kubernetes", "network", "trials"),
+    "cache": ("apptainer", "datasets", "images", "kubernetes", "ledgers", "rehearsal", "wheels"),
     "cloud": ("bmc", "clouds.yaml", "etc", "log", "secret", "simulated", "state"),
 }
 FEW = 5  # names that a message lists

@@ -161,10 +161,14 @@ class Rootfs:
             return False
         if known["stat"] == stat_digest(self.root):
             return True
-        if pack(self.root, None) != self.content:
+        if self._read() != self.content:
             return False
         self._remember(self.folder)
         return True
+
+    def _read(self) -> str:
+        """The digest of the files that are there."""
+        return pack(self.root, None)
 
     def load(self, tar: Path) -> None:
         """Replace what is there by the content of `tar`. Raises Refused if it is another image."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 
 from ..errors import Refused, nearest
 from ..fields import Field
-from . import docker, kubernetes, native
+from . import apptainer, docker, kubernetes, native
 from .base import Runtime, Spec
 
 
@@ -72,6 +72,7 @@ def known() -> dict[str, Package]:
     return {
         "native": cast(Package, native),
         "docker": cast(Package, docker),
+        "apptainer": cast(Package, apptainer),
         "kubernetes": cast(Package, kubernetes),
     }
 

@@ -103,17 +103,21 @@ class Native:
             self._group.create(given.cpus, given.memory, given.numa, given.quota)
         except OSError as error:
             raise StartError(f"the control group of the trial: {error}") from error
-        libraries = " ".join(gpu.installed_driver_libraries()) if given.gpus else ""
-        folders = [spec.spool, spec.data or "", SCRATCH if spec.scratch else "", spec.storage]
-        arguments = [spec.image["rootfs"], *folders, libraries, open_files()]
-        variables = [f"{name}={value}" for name, value in self._environment().items()]
-        unshare = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", SETUP, "sh"]
-        command = [*unshare, *map(str, arguments), *variables, *program(spec)]
         groups = " ".join(self._group.procs_files())
         account = f"{spec.account}:{spec.account}"
         environment = {"PATH": SETUP_PATH, "GROUPS_TO_JOIN": groups, "IDS": account}
-        self._start(command, stdin=subprocess.PIPE, env=environment)
+        unshare = ["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c"]
+        self._start([*unshare, *self._set_up()], stdin=subprocess.PIPE, env=environment)
         self._await_ready()
+
+    def _set_up(self) -> list[str]:
+        """The script that becomes the program, and its arguments. Raises StartError."""
+        spec = self._spec
+        libraries = " ".join(gpu.installed_driver_libraries()) if spec.resources.gpus else ""
+        folders = [spec.spool, spec.data or "", SCRATCH if spec.scratch else "", spec.storage]
+        arguments = [spec.image["rootfs"], *folders, libraries, open_files()]
+        variables = [f"{name}={value}" for name, value in self._environment().items()]
+        return [SETUP, "sh", *map(str, arguments), *variables, *program(spec)]
 
     def _refuse_what_needs_root(self) -> None:
         if self._spec.storage != storage.DISK:

@@ -46,7 +46,7 @@ def test_a_good_one_is_read(tmp_path: Path) -> None:
         ({"repeats": "four"}, ["repeats", "repeats: 5", "'four'"]),
         ({"repeats": 0}, ["repeats", "greater than or equal to 1", "0"]),
         ({"basline": {}}, ["unknown name 'basline'", "'baseline'"]),
-        ({"baseline": {"runtime": "apptainer"}}, ["baseline.runtime", "runtime: [native]"]),
+        ({"baseline": {"runtime": "podman"}}, ["baseline.runtime", "runtime: [native]"]),
         ({"exclude": [{"modell": "tiny"}]}, ["unknown factor in exclude 'modell'"]),
         ({"options": {"model": "tiny"}}, ["both a factor and an option"]),
         ({"time_budget": "two hours"}, ["a duration is a number", "15m", "two hours"]),

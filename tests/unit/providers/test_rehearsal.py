@@ -248,3 +248,30 @@ def test_the_base_image_is_named_by_what_is_in_it(tmp_path: Path) -> None:
     first = tag("one", "a", "b")
     assert tag("one", "b", "a") == first
     assert len({first, tag("two", "a", "b"), tag("one", "a")}) == 3
+
+
+def test_the_base_image_is_made_once_and_another_one_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def bootstrap(
+        _run: object, _suite: str, packages: list[str], archive: Path, *_: str, **__: object
+    ) -> None:
+        made.append(packages)
+        archive.write_text("\n".join(packages))
+
+    monkeypatch.setattr(base.debian, "bootstrap", bootstrap)
+    cache, files = tmp_path / "cache", tmp_path / "files"
+    files.mkdir()
+    first, other = (base.Base("bookworm", [name], [], files, "http://m") for name in ("a", "b"))
+    kept = first.keep(cache)
+    assert first.keep(cache) == kept and kept.read_text() == "a" and made == [["a"]]
+    foreign = cache / "images/tensorflow-0123456789ab"
+    foreign.mkdir()
+    second = other.keep(cache)
+    assert base.forget(cache, other.tag) == [kept.parent]
+    assert second.exists() and not kept.exists()
+    assert base.forget(cache) == [second.parent]
+    assert list((cache / "images").iterdir()) == [foreign]
+    assert base.forget(tmp_path / "nothing") == []

@@ -1,7 +1,8 @@
 """The base image of a rehearsal lab's nodes: a Debian with systemd and sshd, made once.
 
 It reads packages from where this machine reads them, and trusts whom this machine trusts. Its tag
-names all that decides what is in it.
+names all that decides what is in it. It is kept in the cache, so that an engine that has lost it,
+or another engine, gets it without its being made again.
 """
 
 from __future__ import annotations
@@ -9,13 +10,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import tempfile
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...host import debian, making
+from ...host import debian, making, owned
 from ...identity import digest, short
 from .lab import IMAGE
 
@@ -23,6 +23,8 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
 # Of this machine's settings of apt, those that say how to reach a mirror.
 REACHING = re.compile(r"Acquire::((https?|ftp)::|Check-Valid-Until |Check-Date |Retries |ForceIPv)")
+# In the folder of the cache's images: one for each tag.
+KEPT, MADE, ARCHIVE = "rehearsal-", "made", "base.tar"
 CHANGES = ['CMD ["/usr/sbin/rehearsal-init"]', "ENV container docker"]
 
 
@@ -66,26 +68,37 @@ class Base:
     def reference(self) -> str:
         return f"{IMAGE}:{self.tag}"
 
-    def build(self, client: Any) -> None:
-        """Make it and import it into Docker. Raises Refused."""
-        with tempfile.TemporaryDirectory(prefix="strata-rehearsal-") as folder:
-            archive = Path(folder) / "base.tar"
-            self._make(Path(folder), archive)
-            client.api.import_image_from_file(
-                str(archive), repository=IMAGE, tag=self.tag, changes=CHANGES
-            )
+    def build(self, client: Any, cache: Path) -> None:
+        """Import it into Docker, from the cache. Raises Refused."""
+        archive = str(self.keep(cache))
+        client.api.import_image_from_file(archive, repository=IMAGE, tag=self.tag, changes=CHANGES)
 
-    def _make(self, folder: Path, archive: Path) -> None:
-        options, certificates = folder / "apt.conf", folder / "certificates"
+    def keep(self, cache: Path) -> Path:
+        """Its archive in the cache, made where it is not there.
+
+        Raises Refused where it cannot be made, and for a cache that is not Strata's.
+        """
+        owned.Folder(cache, "cache").claim()
+        kept = _folder(cache) / f"{KEPT}{self.tag}"
+        with making.making(kept, "make the base image of the rehearsal lab") as aside:
+            if not kept.exists():
+                self._make(aside)
+                aside.place(aside.folder / MADE)
+        return kept / ARCHIVE
+
+    def _make(self, aside: making.Aside) -> None:
+        options, certificates = aside.folder / "apt.conf", aside.folder / "certificates"
         options.write_text(self.apt_options)
         certificates.mkdir()
         for path in sorted(CERTIFICATES.rglob("*.crt")):
             (certificates / path.name).write_bytes(path.read_bytes())
+        made = aside.folder / MADE
+        made.mkdir()
         debian.bootstrap(
-            partial(making.run, made="the base image of the rehearsal lab"),
+            aside.run,
             self.suite,
             self.packages,
-            archive,
+            made / ARCHIVE,
             f"--aptopt={options}",
             "--skip=cleanup/apt/lists,cleanup/apt/cache",
             f"--customize-hook={self.files / 'customize.sh'}",
@@ -93,6 +106,23 @@ class Base:
             CERTIFICATES=str(certificates),
             CACHED=" ".join(self.cached),
         )
+
+
+def forget(cache: Path, tag: str = "") -> list[Path]:
+    """Remove all that the cache keeps but the base image of that tag, and what was left half made.
+
+    Nothing goes that is being made. Raises Refused for a cache that is not Strata's.
+    """
+    folder = _folder(cache)
+    if not owned.Folder(cache, "cache").is_ours() or not folder.is_dir():
+        return []
+    others = [path for path in folder.glob(f"{KEPT}*") if path.name != f"{KEPT}{tag}"]
+    half = [path for path in making.abandoned(folder) if path.name.startswith(f".{KEPT}")]
+    return [path for path in sorted([*others, *half]) if making.clear(path)]
+
+
+def _folder(cache: Path) -> Path:
+    return cache / "images"
 
 
 def _contents(folder: Path, pattern: str) -> dict[str, str]:
