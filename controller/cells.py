@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
-from strata import networks, storage
+from strata import networks, runtimes, storage
 from strata.cell import PLATFORM, Cell, Level, Levels, Platform, Resources, Scenario
 from strata.errors import Refused
 from strata.identity import digest
@@ -132,7 +132,21 @@ def _resolve(workload: str, chosen: Levels, asked: Scenario) -> Cell:
             example="workers: [1, 2], servers: [1]",
             given=f"workers: {asked.workers}, servers: {asked.servers}",
         )
+    _check_pinned(cell)
     return cell
+
+
+def _check_pinned(cell: Cell) -> None:
+    """Raises Refused where the runtime cannot hold a program to the CPUs that it is given."""
+    asked = {name: getattr(cell.resources, name) for name in ("cpus", "numa")}
+    stated = {name: level for name, level in asked.items() if level is not None}
+    if stated and not runtimes.pins(cell.platform.runtime):
+        raise Refused(
+            f"{cell.platform.runtime} does not hold a program to CPUs or a NUMA node",
+            example="quota: [2]",
+            given=f"{cell.platform}, {_flow(stated)}",
+            then=f"give it a quota, or exclude {{runtime: {cell.platform.runtime}, ...}}",
+        )
 
 
 def _background(experiment: Experiment, beside: Cell) -> Cell | None:

@@ -34,6 +34,16 @@ options:
     type: list
     elements: str
     default: []
+  sets:
+    description: Beginnings of names of sets of addresses (C(ipset)).
+    type: list
+    elements: str
+    default: []
+  tables:
+    description: Numbers of routing tables; every rule of routing that leads to one of them, and its routes.
+    type: list
+    elements: str
+    default: []
   paths:
     description: Files, folders and control groups; a name may hold an asterisk.
     type: list

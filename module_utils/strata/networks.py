@@ -63,6 +63,11 @@ NETWORKS = {
             )
             for backend, headers in (("vxlan", 50), ("host_gw", 0), ("udp", 28), ("wireguard", 80))
         ),
+        Network(
+            *("calico", ("kubernetes",), "name", "calico", "calico"),
+            daemons=("calico-node",),
+            headers=50,
+        ),
     )
 }
 

@@ -6,6 +6,8 @@ What is asked for is a mapping with some of these lists:
     routes   ranges; every route to an address in one of them
     chains   beginnings of chains of the packet filter, with every rule that leads to them
     rules    words; every rule of the packet filter that has one of them
+    sets     beginnings of sets of addresses (ipset)
+    tables   numbers of routing tables; every rule of routing that leads to them, and their routes
     paths    files and folders; a name may hold *
 """
 
@@ -19,11 +21,12 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from ..errors import Refused
 from . import owned
 
-KINDS = ("links", "routes", "chains", "rules", "paths")
+KINDS = ("links", "routes", "chains", "rules", "sets", "tables", "paths")
 FILTERS = ("iptables", "ip6tables")
 GROUPS = Path("/sys/fs/cgroup")
 Asked = Mapping[str, Sequence[str]]
@@ -34,6 +37,10 @@ def found(asked: Asked) -> dict[str, list[str]]:
     seen = {
         "links": [name for name in _links() if _matches(name, asked.get("links", ()))],
         "routes": [each["dst"] for each in _routes(asked.get("routes", ()))],
+        "sets": [name for name in _sets() if name.startswith(tuple(asked.get("sets", ())))],
+        "tables": [
+            f"{rule['priority']} to {rule['table']}" for rule in _ways(asked.get("tables", ()))
+        ],
         "paths": _paths(asked.get("paths", ())),
         "chains": [],
         "rules": [],
@@ -49,8 +56,12 @@ def found(asked: Asked) -> dict[str, list[str]]:
 def remove(asked: Asked) -> None:
     """Remove all of it. Raises Refused where something does not go."""
     for route in _routes(asked.get("routes", ())):
-        # A route goes with its interface, which may just have gone.
-        _output(["ip", "-4", "route", "del", route["dst"], "dev", route["dev"]])
+        # A route goes with its interface, which may just have gone; one into nothing has none.
+        device = ["dev", route["dev"]] if "dev" in route else []
+        _output(["ip", "-4", "route", "del", route.get("type", "unicast"), route["dst"], *device])
+    for rule in _ways(asked.get("tables", ())):
+        _output(["ip", "-4", "rule", "del", "priority", str(rule["priority"])])
+        _output(["ip", "-4", "route", "flush", "table", str(rule["table"])])
     for name in _links():
         if _matches(name, asked.get("links", ())):
             _output(["ip", "link", "del", name])
@@ -59,6 +70,9 @@ def remove(asked: Asked) -> None:
             orders = _orders(*of_filter(lines, asked.get("chains", ()), asked.get("rules", ())))
             if orders:
                 _restore(program, table, orders)
+    for name in _sets():  # no rule names them any more
+        if name.startswith(tuple(asked.get("sets", ()))):
+            _output(["ipset", "destroy", name])
     for path in map(Path, _paths(asked.get("paths", ()))):
         _remove(path)
 
@@ -111,16 +125,26 @@ def _restore(program: str, table: str, orders: Sequence[str]) -> None:
         raise Refused(f"rules of the packet filter do not go from {table}", given=done.stderr)
 
 
-def _routes(ranges: Sequence[str]) -> list[dict[str, str]]:
-    """The IPv4 routes to addresses within the ranges: their `dst` and `dev`."""
+def _routes(ranges: Sequence[str]) -> list[dict[str, Any]]:
+    """The IPv4 routes to addresses within the ranges, as `ip` says them."""
     wanted = [ipaddress.IPv4Network(each) for each in ranges]
     seen = []
     for route in json.loads(_output(["ip", "-j", "-4", "route"]) or "[]"):
         if route["dst"] != "default":
             net = ipaddress.IPv4Network(route["dst"], strict=False)
             if any(net.subnet_of(each) for each in wanted):
-                seen.append({"dst": route["dst"], "dev": route.get("dev", "lo")})
+                seen.append(route)
     return seen
+
+
+def _ways(tables: Sequence[str]) -> list[dict[str, Any]]:
+    """The IPv4 rules of routing that lead to the tables, as `ip` says them."""
+    rules = json.loads(_output(["ip", "-j", "-4", "rule"]) or "[]")
+    return [rule for rule in rules if str(rule.get("table")) in tables]
+
+
+def _sets() -> list[str]:
+    return _output(["ipset", "list", "-name"]).split()
 
 
 def _links() -> list[str]:

@@ -317,6 +317,30 @@ def test_a_baseline_that_matches_nothing_is_refused(changes: dict[str, Any], wor
     assert words in str(refused.value)
 
 
+UNPINNED = {"runtime": ["native", "kubernetes"], "model": ["tiny"]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"factors": {**UNPINNED, "cpus": ["0"]}},
+        {"factors": {**UNPINNED, "numa": [0]}},
+        {"factors": {**UNPINNED, "beside": ["near"]}, "backgrounds": {"near": {"cpus": "1"}}},
+    ],
+)
+def test_a_runtime_that_pins_nothing_is_not_asked_to(changes: dict[str, Any]) -> None:
+    """The program would run on any CPU, and the record would say otherwise."""
+    host = plan.Host("here", "vm", ("native", "kubernetes"), 2)
+    with pytest.raises(Refused, match=r"exclude \{runtime: kubernetes") as refused:
+        make([host], **changes)
+    assert "vm/kubernetes/host, {" in refused.value.given
+    (name,) = changes["factors"].keys() - UNPINNED.keys()
+    left = [{"runtime": "kubernetes", name: changes["factors"][name]}]
+    factors = {**changes["factors"], name: [None, *changes["factors"][name]]}
+    made = make([host], **{**changes, "factors": factors}, exclude=left)
+    assert len({slot.trials[0].cell for slot in made.slots}) == 3
+
+
 def test_a_baseline_that_no_host_can_run_is_refused() -> None:
     host = plan.Host("here", "vm", ("native", "docker"), 2, {"docker": "no root"})
     with pytest.raises(Refused, match="matches no cell"):
