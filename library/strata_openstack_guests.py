@@ -1,0 +1,95 @@
+#!/usr/bin/python
+"""Wait until servers have begun, and pin their host keys."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: strata_openstack_guests
+short_description: Wait until servers have begun, and pin the host keys that they tell
+description:
+  - A server tells its host key on its console, as cloud-init does it; the cloud hands that out to the project alone.
+    So the key is known before the first connection.
+  - Fails with the cause where the cloud could not make a server.
+options:
+  cloud:
+    description: Its name in clouds.yaml.
+    type: str
+    required: true
+  network:
+    description: The network of the servers.
+    type: str
+    required: true
+  servers:
+    description: The id of each server by its host.
+    type: dict
+    required: true
+  refused:
+    description: By host what the cloud said to those that it did not even begin to make.
+    type: dict
+    default: {}
+  known_hosts:
+    description: The file in which the keys are pinned.
+    type: path
+    required: true
+  patience:
+    description: After so many seconds a server that has told nothing is given up.
+    type: float
+    default: 600
+attributes:
+  check_mode:
+    description: Does nothing.
+    support: none
+  diff_mode:
+    description: Shows nothing.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Wait for the servers
+  strata_openstack_guests:
+    cloud: mycloud
+    network: guests
+    servers: {vm1: 2ba4c5a0-2c38-4a5c-a6d3-6f0f4b3b4a0c}
+    known_hosts: .cache/openstack/lab-1/known_hosts
+"""
+
+RETURN = r"""
+guests:
+  description: Of each host the id of its server and its address.
+  returned: success
+  type: dict
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.strata.errors import failing
+from ansible.module_utils.strata.providers.openstack import faults, guests
+from ansible.module_utils.strata.providers.openstack.api import ERRORS, connect
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "cloud": {"type": "str", "required": True},
+            "network": {"type": "str", "required": True},
+            "servers": {"type": "dict", "required": True},
+            "refused": {"type": "dict", "default": {}},
+            "known_hosts": {"type": "path", "required": True},
+            "patience": {"type": "float", "default": 600},
+        },
+    )
+    given, pinned = module.params, Path(module.params["known_hosts"])
+    with failing(module, *ERRORS):
+        for host, said in given["refused"].items():
+            raise faults.refused(host, said)
+        cloud = connect(given["cloud"])
+        asked = (given["servers"], given["network"], pinned, given["patience"])
+        found = guests.wait(cloud, *asked)
+        changed = guests.write(pinned, found.values())
+    said = {host: {"server": one.server, "address": one.address} for host, one in found.items()}
+    module.exit_json(changed=changed, guests=said)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""What a cloud would give, asked before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import Refused, nearest
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a server: virtual CPUs, memory in MiB and disk in GB."""
+
+    vcpus: int
+    memory: int
+    disk: int
+
+
+def check_named(kind: str, name: str, known: Iterable[str], setting: str) -> None:
+    """Raises Refused unless the cloud has a `kind` of that name."""
+    known = list(known)
+    if name not in known:
+        raise Refused(
+            f"the cloud has the {kind} that the testbed names",
+            example=f"{setting}: {known[0]}" if known else "",
+            given=f"{setting}: {name}",
+            then=nearest(name, known) if known else f"the project sees no {kind} at all",
+        )
+
+
+def check_quota(limits: Mapping[str, int], sizes: Iterable[Size]) -> None:
+    """Raises Refused where the servers are more than the project may still make.
+
+    `limits` are those of Nova by its names, and -1 is no limit.
+    """
+    sizes = list(sizes)
+    asked = {
+        "instances": len(sizes),
+        "total_cores": sum(size.vcpus for size in sizes),
+        "total_ram": sum(size.memory for size in sizes),
+    }
+    for name, count in asked.items():
+        most, used = limits[name], limits[f"{name}_used"]
+        if most >= 0 and used + count > most:
+            raise Refused(
+                "what the testbed asks is within the project's quota",
+                given=f"{name}: {count} more, {used} of {most} are used",
+                then="ask for less, delete what is not needed (servers that failed count), "
+                "or have the quota raised",
+            )
+
+
+def limits(cloud: Any) -> dict[str, int]:
+    """The project's limits of servers, and what is used of each."""
+    absolute = cloud.compute.get_limits().absolute
+    names = ("instances", "total_cores", "total_ram")
+    return {key: getattr(absolute, key) for name in names for key in (name, f"{name}_used")}
+
+
+def size(cloud: Any, flavor: str, asked: Size) -> Size:
+    """That of the flavor, or what is asked where none is named. Raises Refused."""
+    if not flavor:
+        return asked
+    flavors = {found.name: found for found in cloud.compute.flavors()}
+    check_named("flavor", flavor, flavors, "openstack_flavor")
+    return Size(flavors[flavor].vcpus, flavors[flavor].ram, flavors[flavor].disk)
