@@ -38,11 +38,14 @@ found:
   description: Names by kind.
   returned: success
   type: dict
+ids:
+  description: Their ids by kind.
+  returned: success
+  type: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import failing
-from ansible.module_utils.strata.providers.openstack.api import ERRORS, connect
+from ansible.module_utils.strata.providers.openstack.api import connect, telling
 from ansible.module_utils.strata.providers.openstack.found import found
 
 
@@ -54,9 +57,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    with failing(module, *ERRORS):
+    with telling(module):
         there = found(connect(module.params["cloud"]), module.params["testbed"])
-    module.exit_json(changed=False, found=there)
+    module.exit_json(
+        changed=False,
+        found={kind: sorted(names.values()) for kind, names in there.items()},
+        ids={kind: sorted(names) for kind, names in there.items()},
+    )
 
 
 if __name__ == "__main__":

@@ -23,6 +23,10 @@ options:
     description: The id of each server by its host.
     type: dict
     required: true
+  devices:
+    description: By host the PCI devices that were asked for, with their count.
+    type: dict
+    default: {}
   refused:
     description: By host what the cloud said to those that it did not even begin to make.
     type: dict
@@ -37,8 +41,8 @@ options:
     default: 600
 attributes:
   check_mode:
-    description: Does nothing.
-    support: none
+    description: Waits for nobody, and tells of the servers that are there with their keys pinned.
+    support: full
   diff_mode:
     description: Shows nothing.
     support: none
@@ -63,9 +67,8 @@ guests:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.providers.openstack import faults, guests
-from ansible.module_utils.strata.providers.openstack.api import ERRORS, connect
+from ansible.module_utils.strata.providers.openstack.api import connect, telling
 
 
 def main() -> None:
@@ -74,19 +77,27 @@ def main() -> None:
             "cloud": {"type": "str", "required": True},
             "network": {"type": "str", "required": True},
             "servers": {"type": "dict", "required": True},
+            "devices": {"type": "dict", "default": {}},
             "refused": {"type": "dict", "default": {}},
             "known_hosts": {"type": "path", "required": True},
             "patience": {"type": "float", "default": 600},
         },
+        supports_check_mode=True,
     )
     given, pinned = module.params, Path(module.params["known_hosts"])
-    with failing(module, *ERRORS):
+    with telling(module):
         for host, said in given["refused"].items():
-            raise faults.refused(host, said)
+            raise faults.refused(host, said, given["devices"].get(host, ""))
         cloud = connect(given["cloud"])
-        asked = (given["servers"], given["network"], pinned, given["patience"])
-        found = guests.wait(cloud, *asked)
-        changed = guests.write(pinned, found.values())
+        asked = guests.Asked(given["servers"], given["network"], given["devices"])
+        if module.check_mode:
+            before = guests.known(pinned)
+            found = guests.look(cloud, asked, pinned)
+            found = {host: one for host, one in found.items() if one.server in before}
+            changed = False
+        else:
+            found = guests.wait(cloud, asked, pinned, given["patience"])
+            changed = guests.write(pinned, found.values())
     said = {host: {"server": one.server, "address": one.address} for host, one in found.items()}
     module.exit_json(changed=changed, guests=said)
 

@@ -7,7 +7,8 @@ DOCUMENTATION = r"""
 module: strata_openstack_offer
 short_description: Ask a cloud of OpenStack whether it can give what a testbed asks
 description:
-  - Refuses credentials that are wrong, a network, image or flavor that is not there, and more than the quota leaves.
+  - Refuses credentials that are wrong, a network, image or flavor that is not there, more than the quota leaves, and
+    a server that is there and is not what is asked.
   - Makes nothing. Names what would be made.
 options:
   cloud:
@@ -46,7 +47,7 @@ EXAMPLES = r"""
     testbed: lab-1
     network: guests
     hosts:
-      vm1: {flavor: "", vcpus: 1, memory: 1024, disk: 8}
+      vm1: {flavor: "", vcpus: 1, memory: 1024, disk: 8, specs: {}}
 """
 
 RETURN = r"""
@@ -57,9 +58,8 @@ offers:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.providers.openstack import offer
-from ansible.module_utils.strata.providers.openstack.api import ERRORS, connect
+from ansible.module_utils.strata.providers.openstack.api import connect, telling
 from ansible.module_utils.strata.providers.openstack.found import name
 
 
@@ -75,7 +75,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    with failing(module, *ERRORS):
+    with telling(module):
         cloud = connect(given["cloud"])
         networks = [network.name for network in cloud.network.networks()]
         offer.check_named("network", given["network"], networks, "openstack_network")
@@ -89,7 +89,12 @@ def main() -> None:
             for host, asked in given["hosts"].items()
         }
         names = {host: name(given["testbed"], host) for host in sizes}
-        there = {server.name for server in cloud.compute.servers(details=False)}
+        there = {server.name: server for server in cloud.compute.servers()}
+        for host, asked in given["hosts"].items():
+            found = there.get(names[host])
+            if found is not None and found.status != "ERROR":
+                flavor, specs = asked["flavor"], asked.get("specs", {})
+                offer.check_same(host, found.flavor, flavor, sizes[host], specs)
         missing = [size for host, size in sizes.items() if names[host] not in there]
         offer.check_quota(offer.limits(cloud), missing)
     module.exit_json(

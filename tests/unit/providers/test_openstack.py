@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from openstack import exceptions
 from strata.errors import Refused
 from strata.providers.openstack import faults, found, guests, offer
 from strata.providers.openstack.disk import Disk
@@ -17,6 +18,7 @@ LIMITS = {
 }
 # As a guest of Debian 12 under Nova 26 wrote it, between words of its kernel.
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIH0Vt3hWm3VvC0rM1s0mX0c9m9b1d6M1u0Q2F5l5yq1k"
+ASKED = guests.Asked({"vm1": "id1"}, "lan", {"vm1": "2 of gpu"})
 CONSOLE = f"""[    9.1] virtio_net
 {guests.BEGIN}\r
 [    9.2] random: crng init done
@@ -46,10 +48,23 @@ def test_a_name_that_the_cloud_does_not_know_is_refused_with_the_nearest() -> No
         offer.check_named("network", "gests", ["guests", "lan"], "openstack_network")
 
 
+def test_a_server_that_is_there_and_is_another_one_is_refused() -> None:
+    flavor = SimpleNamespace(
+        vcpus=1, ram=768, disk=8, extra_specs={"hw:numa_nodes": "1"}, original_name="mine"
+    )
+    offer.check_same("vm1", flavor, "", offer.Size(1, 768, 8), {"hw:numa_nodes": 1})
+    offer.check_same("vm1", flavor, "mine", offer.Size(9, 9, 9), {})
+    with pytest.raises(Refused, match="vm1: asked 1, 1024, 8, .*; it has 1, 768, 8, .*numa"):
+        offer.check_same("vm1", flavor, "", offer.Size(1, 1024, 8), {})
+    with pytest.raises(Refused, match="asked theirs; it has mine"):
+        offer.check_same("vm1", flavor, "theirs", offer.Size(1, 768, 8), {})
+
+
 @pytest.mark.parametrize(
     ("said", "rule"),
     [
-        ("No valid host was found. There are not enough hosts available.", "has room"),
+        ("No valid host was found. There are not enough hosts available.", "a filter of the"),
+        ("No valid host was found. ", "Placement knows a host"),
         ("BadRequestException: 400: Client Error for url: http://127.0.0.1:8774/v2.1/servers, "
          "PCI alias h100 is not defined", "PCI alias"),
         ("ForbiddenException: 403: Client Error for url: http://127.0.0.1:8774/v2.1/servers, "
@@ -107,42 +122,71 @@ def test_a_key_that_is_pinned_is_learnt_of_no_console(
     pinned = tmp_path / "known_hosts"
     compute = Compute({"id1": [server("BUILD"), server("ACTIVE")]})
     cloud = SimpleNamespace(compute=compute)
-    one = guests.wait(cloud, {"vm1": "id1"}, "lan", pinned, 60)
+    one = guests.wait(cloud, ASKED, pinned, 60)
     assert one == {"vm1": guests.Guest("id1", "10.0.0.5", KEY)} and compute.asked == ["id1"]
     assert guests.write(pinned, one.values()) and not guests.write(pinned, one.values())
-    assert guests.wait(cloud, {"vm1": "id1"}, "lan", pinned, 60) == one
+    assert guests.wait(cloud, ASKED, pinned, 60) == one
     assert compute.asked == ["id1"]
 
 
 def test_a_fault_ends_the_waiting(tmp_path: Path) -> None:
-    failed = server("ERROR", fault={"message": "No valid host was found."})
-    cloud = SimpleNamespace(compute=Compute({"id1": [failed]}))
-    with pytest.raises(Refused, match="has room for what the server asks"):
-        guests.wait(cloud, {"vm1": "id1"}, "lan", tmp_path / "none", 60)
+    said = "No valid host was found. There are not enough hosts available."
+    cloud = SimpleNamespace(compute=Compute({"id1": [server("ERROR", fault={"message": said})]}))
+    with pytest.raises(Refused, match="it asks 2 of gpu, so that is most likely PciPassthrough"):
+        guests.wait(cloud, ASKED, tmp_path / "none", 60)
+
+
+@pytest.mark.parametrize("error", [exceptions.NotFoundException, exceptions.ConflictException])
+def test_a_guest_without_a_console_has_not_told_anything_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    compute = Compute({"id1": [server("ACTIVE")]})
+
+    def fails(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr(compute, "get_server_console_output", fails)
+    assert guests.look(SimpleNamespace(compute=compute), ASKED, tmp_path / "none") == {}
+
+
+def test_a_server_that_somebody_deletes_meanwhile_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute = Compute({})
+
+    def gone(_: str) -> None:
+        raise exceptions.NotFoundException
+
+    monkeypatch.setattr(compute, "get_server", gone)
+    with pytest.raises(Refused, match="vm1: its server id1 is gone"):
+        guests.wait(SimpleNamespace(compute=compute), ASKED, tmp_path / "none", 60)
 
 
 def test_a_server_that_tells_nothing_is_given_up(tmp_path: Path) -> None:
     cloud = SimpleNamespace(compute=Compute({"id1": [server("BUILD")]}))
     with pytest.raises(Refused, match="debian login") as refused:
-        guests.wait(cloud, {"vm1": "id1"}, "lan", tmp_path / "none", 0)
+        guests.wait(cloud, ASKED, tmp_path / "none", 0)
     assert "vm1: nothing after 0 s" in str(refused.value)
 
 
 def test_all_that_bears_the_name_of_the_testbed_is_found() -> None:
     def named(*names: str | None) -> list[SimpleNamespace]:
-        return [SimpleNamespace(name=name) for name in names]
+        return [SimpleNamespace(id=f"id-{name}", name=name) for name in names]
+
+    tagged = SimpleNamespace(id="id-9", name="renamed", metadata={found.TAG: "lab"})
 
     cloud = SimpleNamespace(
         compute=SimpleNamespace(
-            servers=lambda **_: named("strata-lab-vm1", "strata-lab2-vm1", "other"),
+            servers=lambda **_: [*named("strata-lab-vm1", "strata-lab2-vm1", "other"), tagged],
             flavors=lambda **_: named(),
             keypairs=lambda: named("strata-lab"),
         ),
         image=SimpleNamespace(images=lambda: named(None, "strata-lab-abc")),
     )
     assert found.found(cloud, "lab") == {
-        **{"servers": ["strata-lab-vm1"], "images": ["strata-lab-abc"]},
-        **{"keypairs": ["strata-lab"]},
+        "servers": {"id-strata-lab-vm1": "strata-lab-vm1", "id-9": "renamed"},
+        "images": {"id-strata-lab-abc": "strata-lab-abc"},
+        "keypairs": {"id-strata-lab": "strata-lab"},
     }
 
 

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import openstack
 from keystoneauth1 import exceptions as auth
 from openstack import exceptions
 
-from ...errors import Refused
+from ...errors import Fails, Refused, failing
+from . import faults
 
-# What the library says where a cloud does not do as it is told; callers pass these to `failing`.
-ERRORS = (exceptions.SDKException, auth.ClientException)
+
+@contextlib.contextmanager
+def telling(module: Fails) -> Iterator[None]:
+    """A cloud that says no, or nothing, ends the module with the cause and the next step."""
+    with failing(module):
+        try:
+            yield
+        except (auth.ConnectFailure, auth.DiscoveryFailure) as error:
+            raise Refused(
+                "the services of the cloud answer",
+                given=error.message or type(error).__name__,
+                then="look whether the cloud runs, then give the same command again",
+            ) from None
+        except (exceptions.SDKException, auth.ClientException) as error:
+            raise faults.refused("the cloud", str(error)) from None
 
 
 def connect(name: str) -> Any:

@@ -34,7 +34,7 @@ DEFAULT linux
 LABEL linux
   KERNEL vmlinuz
   INITRD initrd.img
-  APPEND root=UUID={root} ro console=tty0 console=ttyS0 net.ifnames=0
+  APPEND root=UUID={root} rw console=tty0 console=ttyS0 net.ifnames=0
 """
 
 
@@ -106,7 +106,7 @@ class Disk:
 
     def _ext4(self, aside: Aside, root: Path) -> Path:
         image = aside.folder / "root.img"
-        fixed = f"hash_seed={ROOT_ID},lazy_itable_init=1,lazy_journal_init=1"
+        fixed = f"hash_seed={ROOT_ID},lazy_itable_init=0,lazy_journal_init=0"
         _sparse(image, self.size * 2**30 - (BOOT_MIB + 2) * MIB)
         command = ["mke2fs", "-q", "-t", "ext4", "-m", "0", "-U", ROOT_ID, "-E", fixed]
         aside.run([*command, "-d", str(root), str(image)], SOURCE_DATE_EPOCH=str(EPOCH))

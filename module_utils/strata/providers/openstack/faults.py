@@ -8,11 +8,21 @@ from ...errors import Refused
 
 # A pattern in Nova's words, the rule in ours, and the next step.
 CAUSES = (
+    # Nova says both sentences where Placement knew hosts, and a filter has left none of them.
+    (
+        r"No valid host was found\. There are not enough hosts available",
+        "a filter of the scheduler leaves a host of the cloud to the server",
+        "{filters}; the log of nova-scheduler says which one returned 0 hosts",
+    ),
     (
         r"No valid host was found",
-        "a host of the cloud has room for what the server asks",
-        "compare what it asks with what is free: openstack hypervisor list --long; a device is "
-        "free where no server has it. The scheduler's log names the filter that left no host",
+        "Placement knows a host with the CPUs, memory and disk that the server asks",
+        "compare what it asks with what is free: openstack hypervisor list --long",
+    ),
+    (
+        r"Exhausted all hosts|Exceeded maximum number of retries",
+        "a host of the cloud begins the server that was put on it",
+        "look at the log of nova-compute there for this server",
     ),
     (
         r"PCI alias (?P<word>\S+) is not defined",
@@ -51,12 +61,21 @@ CAUSES = (
     ),
 )
 UNKNOWN = "look at the cloud's own logs for this request"
+DEVICE = (
+    "it asks {device}, so that is most likely PciPassthroughFilter: ask for fewer devices, or end "
+    "the servers that have them"
+)
+PLAIN = "compare the flavor's extra_specs and the image's properties with the cloud's hosts"
 
 
-def refused(what: str, said: str) -> Refused:
-    """The refusal for `what` was asked and what the cloud said to it."""
+def refused(what: str, said: str, device: str = "") -> Refused:
+    """The refusal for `what` was asked and what the cloud said to it.
+
+    `device` is the alias of the devices that were asked for, with their count.
+    """
     words = " ".join(said.split())[:400]
+    filters = DEVICE.format(device=device) if device else PLAIN
     for pattern, rule, then in CAUSES:
         if re.search(pattern, said):
-            return Refused(rule, given=f"{what}: {words}", then=then)
+            return Refused(rule, given=f"{what}: {words}", then=then.format(filters=filters))
     return Refused("the cloud makes what it is asked", given=f"{what}: {words}", then=UNKNOWN)

@@ -12,10 +12,16 @@ def name(testbed: str, *parts: str) -> str:
     return "-".join([f"{PREFIX}{testbed}", *parts])
 
 
-def found(cloud: Any, testbed: str) -> dict[str, list[str]]:
-    """Names by kind, of all that is there."""
+TAG = "strata_testbed"
+
+
+def found(cloud: Any, testbed: str) -> dict[str, dict[str, str]]:
+    """By kind, the name of each thing that is there by its id.
+
+    A server is the testbed's by its metadata, too, whatever somebody calls it.
+    """
     listed = {
-        "servers": cloud.compute.servers(details=False),
+        "servers": cloud.compute.servers(),
         "flavors": cloud.compute.flavors(details=False, is_public=None),
         "images": cloud.image.images(),
         "keypairs": cloud.compute.keypairs(),
@@ -24,9 +30,11 @@ def found(cloud: Any, testbed: str) -> dict[str, list[str]]:
     return {
         kind: names
         for kind, items in listed.items()
-        if (names := sorted(item.name for item in items if _is_of(item.name, mine)))
+        if (names := {item.id: item.name for item in items if _is_of(item, testbed, mine)})
     }
 
 
-def _is_of(given: str | None, mine: str) -> bool:
-    return given is not None and (given == mine or given.startswith(f"{mine}-"))
+def _is_of(item: Any, testbed: str, mine: str) -> bool:
+    called = item.name or ""
+    tagged = (getattr(item, "metadata", None) or {}).get(TAG) == testbed
+    return tagged or called == mine or called.startswith(f"{mine}-")

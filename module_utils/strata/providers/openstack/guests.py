@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openstack import exceptions
+
 from ... import files
 from ...errors import Refused
 from . import faults
@@ -63,33 +65,54 @@ def write(path: Path, guests: Iterable[Guest]) -> bool:
     return True
 
 
-def wait(
-    cloud: Any, servers: Mapping[str, str], network: str, pinned: Path, patience_s: float
-) -> dict[str, Guest]:
-    """The guests by host, once all of them are there; `servers` are ids by host.
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of the cloud: by host the server's id, and the devices that it is given."""
 
-    A server whose key is pinned is asked for no other. Raises Refused for a fault, and for one
-    that has not begun after `patience_s` seconds.
+    servers: Mapping[str, str]
+    network: str
+    devices: Mapping[str, str]
+
+
+def look(cloud: Any, asked: Asked, pinned: Path) -> dict[str, Guest]:
+    """The guests that are there by now, by host. Raises Refused for a fault.
+
+    A server whose key is pinned is asked for no other.
     """
-    deadline, before = time.monotonic() + patience_s, known(pinned)
-    found: dict[str, Guest] = {}
-    while len(found) < len(servers):
-        for host, server in servers.items():
-            if host not in found and (guest := _guest(cloud, host, server, network, before)):
-                found[host] = guest
-        if len(found) < len(servers):
-            _check_time(cloud, servers, found, deadline, patience_s)
-            time.sleep(LOOK_S)
-    return {host: found[host] for host in servers}
+    before = known(pinned)
+    found = {host: _guest(cloud, host, asked, before) for host in asked.servers}
+    return {host: guest for host, guest in found.items() if guest}
+
+
+def wait(cloud: Any, asked: Asked, pinned: Path, patience_s: float) -> dict[str, Guest]:
+    """The guests by host, once all of them are there.
+
+    Raises Refused for a fault, and for one that has not begun after `patience_s` seconds.
+    """
+    deadline = time.monotonic() + patience_s
+    while len(found := look(cloud, asked, pinned)) < len(asked.servers):
+        if time.monotonic() > deadline:
+            raise _late(cloud, asked, found, patience_s)
+        time.sleep(LOOK_S)
+    return found
 
 
 def _guest(
-    cloud: Any, host: str, server: str, network: str, before: Mapping[str, tuple[str, str]]
+    cloud: Any, host: str, asked: Asked, before: Mapping[str, tuple[str, str]]
 ) -> Guest | None:
-    seen = cloud.compute.get_server(server)
+    server = asked.servers[host]
+    try:
+        seen = cloud.compute.get_server(server)
+    except exceptions.NotFoundException:
+        raise Refused(
+            "a server that was asked for is there until the testbed is taken down",
+            given=f"{host}: its server {server} is gone",
+            then="somebody has deleted it; the same command makes another one",
+        ) from None
     if seen.status == "ERROR":
-        raise faults.refused(host, (seen.fault or {}).get("message", "it says no cause"))
-    at = address(seen.addresses or {}, network)
+        said = (seen.fault or {}).get("message", "it says no cause")
+        raise faults.refused(host, said, asked.devices.get(host, ""))
+    at = address(seen.addresses or {}, asked.network)
     if seen.status != "ACTIVE" or not at:
         return None
     key = before[server][1] if server in before else host_key(_console(cloud, server))
@@ -97,21 +120,18 @@ def _guest(
 
 
 def _console(cloud: Any, server: str) -> str:
-    return cloud.compute.get_server_console_output(server)["output"] or ""
+    """What the guest has said; nothing where its host has no console for it yet."""
+    try:
+        return cloud.compute.get_server_console_output(server)["output"] or ""
+    except (exceptions.NotFoundException, exceptions.ConflictException):
+        return ""
 
 
-def _check_time(
-    cloud: Any,
-    servers: Mapping[str, str],
-    found: Mapping[str, Guest],
-    deadline: float,
-    patience_s: float,
-) -> None:
-    if time.monotonic() < deadline:
-        return
-    host = next(name for name in servers if name not in found)
-    last = [line for line in _console(cloud, servers[host]).splitlines() if line.strip()][-3:]
-    raise Refused(
+def _late(cloud: Any, asked: Asked, found: Mapping[str, Guest], patience_s: float) -> Refused:
+    host = next(name for name in asked.servers if name not in found)
+    lines = _console(cloud, asked.servers[host]).splitlines()
+    last = [line for line in lines if line.strip()][-3:]
+    return Refused(
         "a server tells its host key on its console when it has begun",
         given=f"{host}: nothing after {patience_s:.0f} s; the console ends: {' / '.join(last)}",
         then="look at the whole console: openstack console log show; an image of your own needs "

@@ -32,6 +32,24 @@ def check_named(kind: str, name: str, known: Iterable[str], setting: str) -> Non
         )
 
 
+def check_same(host: str, there: Any, flavor: str, asked: Size, specs: Mapping[str, Any]) -> None:
+    """Raises Refused where a server that is there is not what is asked; `there` is its flavor."""
+    found = (there.original_name,) if flavor else (*_sizes(there), dict(there.extra_specs))
+    given = {key: str(value) for key, value in specs.items()}
+    wanted = (flavor,) if flavor else (asked.vcpus, asked.memory, asked.disk, given)
+    if found != wanted:
+        raise Refused(
+            "a server that is there is what the inventory asks, as none is changed",
+            given=f"{host}: asked {', '.join(map(str, wanted))}; it has "
+            f"{', '.join(map(str, found))}",
+            then="take the testbed down first (playbooks/teardown.yml), or ask for what is there",
+        )
+
+
+def _sizes(flavor: Any) -> tuple[int, int, int]:
+    return flavor.vcpus, flavor.ram, flavor.disk
+
+
 def check_quota(limits: Mapping[str, int], sizes: Iterable[Size]) -> None:
     """Raises Refused where the servers are more than the project may still make.
 
@@ -67,4 +85,4 @@ def size(cloud: Any, flavor: str, asked: Size) -> Size:
         return asked
     flavors = {found.name: found for found in cloud.compute.flavors()}
     check_named("flavor", flavor, flavors, "openstack_flavor")
-    return Size(flavors[flavor].vcpus, flavors[flavor].ram, flavors[flavor].disk)
+    return Size(*_sizes(flavors[flavor]))
