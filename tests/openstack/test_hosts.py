@@ -1,64 +1,43 @@
-"""The rehearsal cloud, and hosts that are made on it: the real services, no mock anywhere.
+"""Hosts that provision makes on the rehearsal cloud: refused, made, measured, killed, taken away.
 
-Its figures of time are printed: nothing is measured by them.
+No mock anywhere: what a cloud says is said by its services.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import openstack
 import pytest
 import yaml
 
 from controller import ledger
-from tests.conftest import EXPERIMENTS, REPO, changed, environment, playbook
-from tests.integration.lab import Lab, records
+from tests.conftest import EXPERIMENTS, REPO, environment
+from tests.integration.lab import Lab, folder, records
 
-pytestmark = [pytest.mark.root, pytest.mark.image, pytest.mark.lab]
+from .conftest import CLOUD, CLOUDS, FOLDER, secret
 
-FOLDER = Path("/var/lib/strata-openstack")
+UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
+pytestmark = [pytest.mark.root, pytest.mark.image, pytest.mark.filterwarnings(UNHEARD)]
+
 DEVICE = {"alias": "simulated", "vendor_id": "8086", "product_id": "25ab"}
-CLOUD = {"OS_CLOUD": "strata-rehearsal", "OS_CLIENT_CONFIG_FILE": str(FOLDER / "clouds.yaml")}
-
-
-def rehearse(*given: str, check: bool = True) -> str:
-    began = time.monotonic()
-    done = playbook("playbooks/rehearse.yml", "-ecloud=openstack", *given, check=check)
-    print(f"\nrehearse.yml {' '.join(given)}: {time.monotonic() - began:.0f} s")
-    if FOLDER.exists():
-        assert secret() not in done.stdout + done.stderr
-    return done.stdout
-
-
-def secret() -> str:
-    """The administrator's password, which nothing may say."""
-    clouds = yaml.safe_load((FOLDER / "clouds.yaml").read_text())["clouds"]
-    return str(clouds["strata-rehearsal"]["auth"]["password"])
-
-
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[None]:
-    if os.geteuid() != 0:
-        pytest.skip("needs root: the cloud's services are installed")
-    try:
-        rehearse()
-        yield
-    finally:
-        # It fails when anything of the cloud is left.
-        rehearse("-estate=absent")
+HOSTS = {"vm1": {}, "vm2": {"openstack_device": DEVICE}}
+SPIN = f"-estrata_experiment={EXPERIMENTS}/spin.yml"
+WRONG = "not-the-one"
+SLICE = "-estrata_slice=native"
 
 
 def write(inventory: Path, hosts: dict[str, Any], **settings: Any) -> None:
     """Hosts that are nowhere yet."""
     given = {
-        **{"strata_provider": "openstack", "openstack_cloud": "strata-rehearsal"},
-        **{"openstack_clouds": str(FOLDER / "clouds.yaml"), "openstack_network": "guests"},
+        **{"strata_provider": "openstack", "openstack_cloud": CLOUD},
+        **{"openstack_clouds": str(CLOUDS), "openstack_network": "guests"},
         **{"openstack_memory": 768, **settings},
     }
     groups = {
@@ -68,54 +47,53 @@ def write(inventory: Path, hosts: dict[str, Any], **settings: Any) -> None:
     (inventory / "hosts.yml").write_text(yaml.safe_dump(groups))
 
 
+@dataclass
+class Testbed(Lab):
+    """Hosts on the cloud."""
+
+    cloud: openstack.connection.Connection
+    __test__ = False
+
+    def on(self, name: str, *given: str, check: bool = True) -> str:
+        """A playbook on the testbed; what it says."""
+        began = time.monotonic()
+        done = subprocess.run(
+            ["ansible-playbook", f"{name}.yml", "-i", str(self.inventory), *given],
+            **{"cwd": REPO, "env": environment(), "capture_output": True, "text": True},
+            check=False,
+        )
+        print(f"\n{name}.yml {' '.join(given)}: {time.monotonic() - began:.0f} s")
+        said = done.stdout + done.stderr
+        assert secret() not in said and "Traceback" not in said
+        assert (done.returncode == 0) is check, said[-6000:]
+        return said
+
+    def servers(self) -> dict[str, str]:
+        """Status by name, as the cloud says."""
+        return {server.name: server.status for server in self.cloud.compute.servers()}
+
+    @property
+    def ledger(self) -> ledger.Ledger:
+        return ledger.Ledger(REPO / ".cache", ledger.testbed([str(self.inventory)]))
+
+
 @pytest.fixture
-def testbed(cloud: None, tmp_path: Path) -> Iterator[Lab]:
+def testbed(cloud: openstack.connection.Connection, tmp_path: Path) -> Iterator[Testbed]:
     inventory = tmp_path / "testbed"
     inventory.mkdir()
-    write(inventory, {"vm1": {}, "vm2": {"openstack_device": DEVICE}})
-    made = Lab(inventory, ["vm1", "vm2"], {})
+    write(inventory, HOSTS)
+    made = Testbed(inventory, list(HOSTS), {}, cloud)
     try:
         yield made
     finally:
-        on(made, "teardown", "--limit=testbed")
+        write(inventory, HOSTS)
+        made.on("playbooks/teardown", "--limit=testbed")
 
 
-def on(testbed: Lab, name: str, *given: str, check: bool = True) -> str:
-    """A playbook on the testbed; what it says."""
-    began = time.monotonic()
-    done = subprocess.run(
-        ["ansible-playbook", f"playbooks/{name}.yml", "-i", str(testbed.inventory), *given],
-        **{"cwd": REPO, "env": environment(), "capture_output": True, "text": True},
-        check=False,
-    )
-    print(f"\n{name}.yml: {time.monotonic() - began:.0f} s")
-    said = done.stdout + done.stderr
-    assert secret() not in said and "Traceback" not in said
-    assert (done.returncode == 0) is check, said[-4000:]
-    return said
-
-
-def servers() -> dict[str, str]:
-    """Status by name, as the cloud says."""
-    script = (
-        "import json, openstack; "
-        "print(json.dumps({s.name: s.status for s in openstack.connect().compute.servers()}))"
-    )
-    python = str(REPO / ".venv/bin/python")
-    done = subprocess.run(
-        [python, "-c", script],
-        env={**os.environ, **CLOUD},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
-
-
-def test_a_cloud_that_is_there_is_not_changed(cloud: None) -> None:
-    assert changed(rehearse()) == 0
-    assert changed(rehearse("--check")) == 0
+def supervise(*command: str) -> None:
+    """Tell what watches over the services of the cloud."""
+    configuration = str(FOLDER / "etc/supervisord.conf")
+    subprocess.run(["supervisorctl", "-c", configuration, *command], check=True)
 
 
 @pytest.mark.parametrize(
@@ -129,49 +107,85 @@ def test_a_cloud_that_is_there_is_not_changed(cloud: None) -> None:
     ],
 )
 def test_what_cannot_be_had_is_refused_before_anything_is_made(
-    testbed: Lab, settings: dict[str, Any], words: str
+    testbed: Testbed, settings: dict[str, Any], words: str
 ) -> None:
     write(testbed.inventory, {"vm1": {}}, **settings)
-    said = on(testbed, "preflight", f"-estrata_experiment={EXPERIMENTS}/spin.yml", check=False)
-    write(testbed.inventory, {"vm1": {}})
-    assert words in said and servers() == {}
+    assert words in testbed.on("playbooks/preflight", SPIN, check=False)
+    assert testbed.servers() == {} and testbed.ledger.hosts() == {}
 
 
-def test_machines_are_made_measured_and_taken_away(
-    deployed: None, testbed: Lab, tmp_path: Path
+def test_a_cloud_that_says_no_or_nothing_is_told_by_its_part(
+    testbed: Testbed, tmp_path: Path
 ) -> None:
-    results = tmp_path / "results"
-    book = ledger.Ledger(REPO / ".cache", ledger.testbed([str(testbed.inventory)]))
-    making = testbed.begin("spin", results, "-estrata_slice=native")
-    making.until(servers, "a server")
-    making.kill()
-    assert set(book.hosts()) == {"vm1", "vm2"}, "what may be there was noted before"
+    described = yaml.safe_load(CLOUDS.read_text())
+    described["clouds"][CLOUD]["auth"]["password"] = WRONG
+    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump(described))
+    write(testbed.inventory, {"vm1": {}}, openstack_clouds=str(tmp_path / "clouds.yaml"))
+    said = testbed.on("playbooks/preflight", SPIN, check=False)
+    assert "accepts the credentials that clouds.yaml has" in said and WRONG not in said
 
-    testbed.site("spin", results, "-estrata_slice=native")
+    write(testbed.inventory, {"vm1": {}})
+    for service, words in (
+        ("cloud:nova-api", "the services of the cloud answer"),
+        ("identity:keystone", "the identity service of the cloud answers"),
+    ):
+        supervise("stop", service)
+        try:
+            assert words in testbed.on("playbooks/preflight", SPIN, check=False)
+        finally:
+            supervise("start", service)
+            time.sleep(5)
+
+
+def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path) -> None:
+    results, book = tmp_path / "results", testbed.ledger
+    said = testbed.on("site", "--tags=provision", "--check", SPIN, check=False)
+    assert "vm1, vm2 would be made" in said and testbed.servers() == {}
+
+    # Killed while servers are made, and one of them is deleted by somebody else.
+    making = testbed.begin("spin", results, SLICE)
+    making.until(testbed.servers, "a server")
+    making.kill()
+    assert set(book.hosts()) == set(HOSTS), "what may be there was noted before"
+
+    done = testbed.site("spin", results, SLICE)
+    assert secret() not in done.stdout + done.stderr
+    names = {host: f"strata-{book.testbed}-{host}" for host in HOSTS}
+    assert testbed.servers() == dict.fromkeys(names.values(), "ACTIVE")
     found = records(results).values()
     assert {record["status"] for record in found} == {"ok"}
     assert {record["platform"].split("/")[0] for record in found} == {"vm"}
-    names = {f"strata-{book.testbed}-{host}" for host in ("vm1", "vm2")}
-    assert servers() == dict.fromkeys(names, "ACTIVE")
+    run = folder(results)
+    assert run
+    for host in HOSTS:
+        values = json.loads((run / f"hosts/{host}.json").read_text())["values"]
+        assert (values["virtualisation"], values["accelerator"]) == ("qemu-tcg", "tcg")
+    assert "QEMU emulates the CPU of vm1, vm2" in (run / "report/index.html").read_text()
 
-    asked = f"-estrata_experiment={EXPERIMENTS}/spin.yml"
-    provisioned = ["site.yml", "-i", str(testbed.inventory), "--tags=provision", asked]
-    again = subprocess.run(
-        ["ansible-playbook", *provisioned],
-        **{"cwd": REPO, "env": environment(), "capture_output": True, "text": True},
-        check=True,
-    )
-    assert "changed=0" in next(line for line in again.stdout.splitlines() if "vm1 " in line)
+    for more in ([], ["--check"]):
+        said = testbed.on("site", "--tags=provision", SPIN, *more)
+        recaps = [line for line in said.splitlines() if line.startswith(("vm1 ", "vm2 "))]
+        assert len(recaps) == 2
+        assert all("changed=0" in line for line in recaps), said[-6000:]
 
     # Two devices are there, and one of them is taken.
-    more = {"vm3": {"openstack_device": {**DEVICE, "count": 2}}}
-    write(testbed.inventory, {"vm1": {}, "vm2": {"openstack_device": DEVICE}, **more})
-    said = on(testbed, "../site", "--tags=provision", asked, check=False)
-    assert "a host of the cloud has room for what the server asks" in said
-    more = {"vm3": {"openstack_device": {**DEVICE, "alias": "unknown"}}}
-    write(testbed.inventory, {"vm1": {}, "vm2": {"openstack_device": DEVICE}, **more})
-    said = on(testbed, "../site", "--tags=provision", asked, check=False)
-    assert "the cloud has a PCI alias of that name" in said
+    for device, words in (
+        ({**DEVICE, "count": 2}, "it asks 2 of simulated, so that is most likely PciPassthrough"),
+        ({**DEVICE, "alias": "unknown"}, "the cloud has a PCI alias of that name"),
+    ):
+        write(testbed.inventory, {**HOSTS, "vm3": {"openstack_device": device}})
+        assert words in testbed.on("site", "--tags=provision", SPIN, check=False)
+    write(testbed.inventory, {**HOSTS, "vm1": {"openstack_memory": 1024}})
+    said = testbed.on("playbooks/preflight", SPIN, check=False)
+    assert "a server that is there is what the inventory asks" in said
 
-    on(testbed, "teardown", "--limit=testbed")
-    assert servers() == {} and book.hosts() == {}
+    write(testbed.inventory, HOSTS)
+    gone = testbed.cloud.compute.find_server(names["vm1"])
+    testbed.cloud.compute.delete_server(gone)
+    testbed.cloud.compute.wait_for_delete(gone)
+    said = testbed.on("site", "--tags=provision", SPIN)
+    assert f"vm1 is another instance: {book.hosts()['vm1']['instance']}, was {gone.id}" in said
+
+    testbed.on("playbooks/teardown", "--limit=testbed")
+    assert testbed.servers() == {} and book.hosts() == {}
+    assert not [image.name for image in testbed.cloud.image.images()]

@@ -54,7 +54,7 @@ def test_a_server_that_is_there_and_is_another_one_is_refused() -> None:
     )
     offer.check_same("vm1", flavor, "", offer.Size(1, 768, 8), {"hw:numa_nodes": 1})
     offer.check_same("vm1", flavor, "mine", offer.Size(9, 9, 9), {})
-    with pytest.raises(Refused, match="vm1: asked 1, 1024, 8, .*; it has 1, 768, 8, .*numa"):
+    with pytest.raises(Refused, match=r"vm1: asked 1, 1024, 8, .*; it has 1, 768, 8, .*numa"):
         offer.check_same("vm1", flavor, "", offer.Size(1, 1024, 8), {})
     with pytest.raises(Refused, match="asked theirs; it has mine"):
         offer.check_same("vm1", flavor, "theirs", offer.Size(1, 768, 8), {})
