@@ -1,4 +1,4 @@
-"""The rehearsal cloud that the tests of this folder share: up before the first, gone after the last.
+"""The rehearsal cloud of all tests of this folder: up before the first, gone after the last.
 
 Its figures of time are printed: nothing is measured by them.
 """
