@@ -47,7 +47,7 @@ EXAMPLES = r"""
     testbed: lab-1
     network: guests
     hosts:
-      vm1: {flavor: "", vcpus: 1, memory: 1024, disk: 8, specs: {}}
+      vm1: {flavor: "", vcpus: 1, memory: 1024, disk: 8, specs: {}, device: {}}
 """
 
 RETURN = r"""
@@ -76,6 +76,8 @@ def main() -> None:
     )
     given = module.params
     with telling(module):
+        for host, asked in given["hosts"].items():
+            offer.check_device(host, asked.get("device", {}))
         cloud = connect(given["cloud"])
         networks = [network.name for network in cloud.network.networks()]
         offer.check_named("network", given["network"], networks, "openstack_network")

@@ -48,6 +48,15 @@ def test_a_name_that_the_cloud_does_not_know_is_refused_with_the_nearest() -> No
         offer.check_named("network", "gests", ["guests", "lan"], "openstack_network")
 
 
+@pytest.mark.parametrize("given", [{"product_id": 250000.0}, {"alais": "h100"}, {"vendor_id": ""}])
+def test_a_device_that_is_not_described_is_refused(given: dict[str, object]) -> None:
+    device = {"alias": "h100", "vendor_id": "10de", "product_id": "2330"}
+    for known in ({}, device, {**device, "count": 2}):
+        offer.check_device("vm1", known)
+    with pytest.raises(Refused, match="known by the cloud's alias"):
+        offer.check_device("vm1", {**device, **given})
+
+
 def test_a_server_that_is_there_and_is_another_one_is_refused() -> None:
     flavor = SimpleNamespace(
         vcpus=1, ram=768, disk=8, extra_specs={"hw:numa_nodes": "1"}, original_name="mine"

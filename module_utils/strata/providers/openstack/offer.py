@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ...errors import Refused, nearest
 
 MIB = 2**20
+DEVICE = {"alias", "count", "product_id", "vendor_id"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,20 @@ def check_named(kind: str, name: str, known: Iterable[str], setting: str) -> Non
             example=f"{setting}: {known[0]}" if known else "",
             given=f"{setting}: {name}",
             then=nearest(name, known) if known else f"the project sees no {kind} at all",
+        )
+
+
+def check_device(host: str, device: Mapping[str, Any]) -> None:
+    """Raises Refused unless the device says by what the cloud and by what the guest knows it."""
+    wrong = {"count", *device} ^ DEVICE
+    ids = [str(device.get(name, "")) for name in ("vendor_id", "product_id")]
+    if device and (wrong or not all(re.fullmatch(r"[0-9a-fA-F]{4}", one) for one in ids)):
+        raise Refused(
+            "a device is known by the cloud's alias, and by the vendor and product that the guest "
+            "must find, four digits in base 16",
+            example='openstack_device: {alias: h100, vendor_id: "10de", product_id: "2330"}',
+            given=f"{host}: {dict(device)}",
+            then="lspci -nn shows both numbers where the device is; put them into quotes",
         )
 
 
