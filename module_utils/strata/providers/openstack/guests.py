@@ -58,7 +58,7 @@ def known(path: Path) -> dict[str, tuple[str, str]]:
 
 def write(path: Path, guests: Iterable[Guest]) -> bool:
     """Pin the keys; whether that changed anything."""
-    text = "".join(f"{guest.line()}\n" for guest in guests)
+    text = "".join(sorted(f"{guest.line()}\n" for guest in guests))
     if path.exists() and path.read_text() == text:
         return False
     files.write(path, text.encode())
