@@ -30,9 +30,9 @@ pytestmark = [pytest.mark.root, pytest.mark.image, pytest.mark.filterwarnings(UN
 
 DEVICE = {"alias": "simulated", "vendor_id": "8086", "product_id": "25ab"}
 HOSTS = {"vm1": {}, "vm2": {"openstack_device": DEVICE}}
-SPIN = f"-estrata_experiment={EXPERIMENTS}/spin.yml"
 WRONG = "not-the-one"
 SLICE = "-estrata_slice=native"
+SPIN = (f"-estrata_experiment={EXPERIMENTS}/spin.yml", SLICE)
 
 
 def write(inventory: Path, hosts: dict[str, Any], **settings: Any) -> None:
@@ -122,13 +122,13 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(
         ({"openstack_device": {"alias": "simulated"}}, "a device is known by the cloud's alias"),
     ):
         write(testbed.inventory, {"vm1": {}}, **settings)
-        assert words in testbed.on("playbooks/preflight", SPIN, check=False)
+        assert words in testbed.on("playbooks/preflight", *SPIN, check=False)
 
     described = yaml.safe_load(CLOUDS.read_text())
     described["clouds"][CLOUD]["auth"]["password"] = WRONG
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump(described))
     write(testbed.inventory, {"vm1": {}}, openstack_clouds=str(tmp_path / "clouds.yaml"))
-    said = testbed.on("playbooks/preflight", SPIN, check=False)
+    said = testbed.on("playbooks/preflight", *SPIN, check=False)
     assert "accepts the credentials that clouds.yaml has" in said and WRONG not in said
 
     write(testbed.inventory, {"vm1": {}})
@@ -138,7 +138,7 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(
     ):
         supervise("stop", service)
         try:
-            assert words in testbed.on("playbooks/preflight", SPIN, check=False)
+            assert words in testbed.on("playbooks/preflight", *SPIN, check=False)
         finally:
             supervise("start", service)
             testbed.until_it_answers()
@@ -147,7 +147,7 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(
 
 def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path) -> None:
     results, book = tmp_path / "results", testbed.ledger
-    said = testbed.on("site", "--tags=provision", "--check", SPIN, check=False)
+    said = testbed.on("site", "--tags=provision", "--check", *SPIN, check=False)
     assert "vm1, vm2 would be made" in said and testbed.servers() == {}
 
     # Killed while servers are made, and one of them is deleted by somebody else.
@@ -156,7 +156,7 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     making.kill()
     assert set(book.hosts()) == set(HOSTS), "what may be there was noted before"
 
-    testbed.on("site", SPIN, SLICE, f"-estrata_results={results}")
+    testbed.on("site", *SPIN, f"-estrata_results={results}")
     names = {host: f"strata-{book.testbed}-{host}" for host in HOSTS}
     assert testbed.servers() == dict.fromkeys(names.values(), "ACTIVE")
     found = records(results).values()
@@ -170,7 +170,7 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     assert "QEMU emulates the CPU of vm1, vm2" in (run / "report/index.html").read_text()
 
     for more in ([], ["--check"]):
-        said = testbed.on("site", "--tags=provision", SPIN, *more)
+        said = testbed.on("site", "--tags=provision", *SPIN, *more)
         recaps = [line for line in said.splitlines() if line.startswith(("vm1 ", "vm2 "))]
         assert len(recaps) == 2
         assert all("changed=0" in line for line in recaps), said[-6000:]
@@ -181,16 +181,16 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
         ({**DEVICE, "alias": "unknown"}, "the cloud has a PCI alias of that name"),
     ):
         write(testbed.inventory, {**HOSTS, "vm3": {"openstack_device": device}})
-        assert words in testbed.on("site", "--tags=provision", SPIN, check=False)
+        assert words in testbed.on("site", "--tags=provision", *SPIN, check=False)
     write(testbed.inventory, {**HOSTS, "vm1": {"openstack_memory": 1024}})
-    said = testbed.on("playbooks/preflight", SPIN, check=False)
+    said = testbed.on("playbooks/preflight", *SPIN, check=False)
     assert "a server that is there is what the inventory asks" in said
 
     write(testbed.inventory, HOSTS)
     gone = testbed.cloud.compute.find_server(names["vm1"])
     testbed.cloud.compute.delete_server(gone)
     testbed.cloud.compute.wait_for_delete(gone)
-    said = testbed.on("site", "--tags=provision", SPIN)
+    said = testbed.on("site", "--tags=provision", *SPIN)
     assert f"vm1 is another instance: {book.hosts()['vm1']['instance']}, was {gone.id}" in said
 
     testbed.on("playbooks/teardown", "--limit=testbed")
