@@ -38,7 +38,7 @@ def connect(name: str) -> Any:
     example = "openstack_cloud: mycloud, which ~/.config/openstack/clouds.yaml describes"
     try:
         cloud = openstack.connect(cloud=name)
-        cloud.authorize()
+        cloud.session.get_token()
     except auth.Unauthorized as error:
         raise Refused(
             "the cloud accepts the credentials that clouds.yaml has for it",
