@@ -145,6 +145,16 @@ def test_a_fault_ends_the_waiting(tmp_path: Path) -> None:
         guests.wait(cloud, ASKED, tmp_path / "none", 60)
 
 
+def test_a_fault_that_is_written_after_the_status_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "LOOK_S", 0)
+    told = server("ERROR", fault={"message": "PCI alias gpu is not defined"})
+    cloud = SimpleNamespace(compute=Compute({"id1": [server("ERROR"), told]}))
+    with pytest.raises(Refused, match="the cloud has a PCI alias"):
+        guests.wait(cloud, ASKED, tmp_path / "none", 60)
+
+
 @pytest.mark.parametrize("error", [exceptions.NotFoundException, exceptions.ConflictException])
 def test_a_guest_without_a_console_has_not_told_anything_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]

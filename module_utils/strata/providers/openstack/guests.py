@@ -109,6 +109,10 @@ def _guest(
             given=f"{host}: its server {server} is gone",
             then="somebody has deleted it; the same command makes another one",
         ) from None
+    if seen.status == "ERROR" and not seen.fault:
+        # Nova writes the fault right after the status.
+        time.sleep(LOOK_S)
+        seen = cloud.compute.get_server(server)
     if seen.status == "ERROR":
         said = (seen.fault or {}).get("message", "it says no cause")
         raise faults.refused(host, said, asked.devices.get(host, ""))
