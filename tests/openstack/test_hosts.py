@@ -193,6 +193,10 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     said = testbed.on("site", "--tags=provision", *SPIN)
     assert f"vm1 is another instance: {book.hosts()['vm1']['instance']}, was {gone.id}" in said
 
+    # What no ledger knows bears the testbed's name.
+    stray = f"strata-{book.testbed}-stray"
+    testbed.cloud.compute.create_flavor(name=stray, ram=64, vcpus=1, disk=1)
     testbed.on("playbooks/teardown", "--limit=testbed")
     assert testbed.servers() == {} and book.hosts() == {}
+    assert not [flavor.name for flavor in testbed.cloud.compute.flavors()]
     assert not [image.name for image in testbed.cloud.image.images()]
