@@ -19,6 +19,7 @@ from .headline import headline
 from .load import canonical, usable
 from .metrics import Metric, scale
 from .shown import shown
+from .stats import judged
 from .tables import Tables, records
 
 PHASES = {
@@ -142,7 +143,7 @@ def _changes(
         for frame in (tables.overall, tables.comparisons)
         for row in records(frame)
         if row["metric"] in places and math.isfinite(row["ratio_low"] + row["ratio_high"])
-        if row["verdict"] != "too few trials"
+        if judged(row)
     ]
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from . import text
 from .metrics import Metric
+from .stats import judged
 from .tables import Tables, records
 
 MOST = 12
@@ -70,7 +71,7 @@ def _leads(tables: Tables) -> list[tuple[Metric, pd.DataFrame]]:
 def _answer(row: dict[str, Any], metric: Metric) -> str:
     """No figure without an interval that a verdict can stand on."""
     named = f"{row['short']}: {metric.label.lower()}"
-    if row["verdict"] != "too few trials":
+    if judged(row):
         named += f" {text.change(row['ratio'], row['ratio_low'], row['ratio_high'])}"
     but = f", but confounded by {row['confounds']}" if row["confounds"] else ""
     return f"{named}: {text.meaning(row)}{but}."
@@ -78,7 +79,7 @@ def _answer(row: dict[str, Any], metric: Metric) -> str:
 
 def _control(row: dict[str, Any], metric: Metric) -> str:
     """An A/A comparison is judged by its width: that it finds nothing proves no quiet machine."""
-    if row["verdict"] == "too few trials":
+    if not judged(row):
         return f"{row['short']} (A/A), {metric.label.lower()}: {text.meaning(row)}."
     span = text.span(row["ratio_low"], row["ratio_high"]).strip("()")
     seen = text.detectable(row["detectable"])

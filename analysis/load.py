@@ -61,6 +61,11 @@ class Loaded:
         found = (e.model_dump() for e in self.journal if e.event == "stopped")
         return next((int(event["round"]) for event in found), 0)
 
+    @property
+    def emulated(self) -> list[str]:
+        """The hosts whose CPU a program emulates: how fast they are says nothing of any machine."""
+        return sorted(host for host, has in self.hosts.items() if has.get("accelerator") == "tcg")
+
     def progress(self) -> tuple[int, int]:
         """Slots of which every trial has a record, and all slots that were to be measured."""
         done, last = set(self.trials["trial"]), self.stopped
@@ -91,6 +96,11 @@ class Loaded:
             found.append(
                 "The hosts are system containers that share one kernel, its clock and its disks: "
                 "this is a rehearsal, and no basis for a decision."
+            )
+        if self.emulated:
+            found.append(
+                f"QEMU emulates the CPU of {', '.join(self.emulated)}: what was measured there "
+                "shows that it runs, and has no verdict about performance."
             )
         found += [f"Left out: {each}." for each in self.set_aside]
         return found + [

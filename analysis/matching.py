@@ -23,13 +23,14 @@ IMPLIED = {"runtime": ("network",), "distribution": ("workers", "servers", "plac
 
 def assign(loaded: Loaded) -> pd.DataFrame:
     """The trials with `arm`, `short`, `case`, `match`, `is_baseline`, `is_reference`, `is_control`,
-    `duet` and `planned`.
+    `duet`, `planned` and `emulated`.
 
     `arm` names the platform in full and `short` only the parts that vary in this run; `match`
     is equal for trials that may be compared. `is_control` marks the baseline under another label:
     an A/A comparison, and in duets also another arm beside itself. `is_reference` are those that
     others are compared with: the baseline, and in each duet one of the two. `duet` is the slot of
     one, or ''. `planned` is how many comparisons with a measured trial of the cell the plan has.
+    `emulated` says that the CPU of one of its hosts was emulated.
     """
     run = loaded.run
     levels = [json.loads(text) for text in loaded.trials["levels"]]
@@ -40,7 +41,7 @@ def assign(loaded: Loaded) -> pd.DataFrame:
     parts = [part for part in PLATFORM if part in varying]
     extra = [name for name in varying if name in compared and name not in PLATFORM]
     rest = [name for name in varying if name not in compared and name not in PLATFORM]
-    duets = _duets(loaded.plan, run.baseline)
+    duets, slow = _duets(loaded.plan, run.baseline), set(loaded.emulated)
     seats = [
         duets.get(name) or Seat("", _is_baseline(one, run.baseline), _is_control(one, run.baseline))
         for one, name in zip(levels, loaded.trials["trial"], strict=True)
@@ -53,6 +54,7 @@ def assign(loaded: Loaded) -> pd.DataFrame:
         is_baseline=[_is_baseline(one, run.baseline) for one in levels],
         **{name: [getattr(seat, name) for seat in seats] for name in Seat._fields},
         planned=loaded.trials["cell"].map(_planned(loaded.plan, duets)).fillna(0).astype(int),
+        emulated=[bool(slow & set(hosts.split(", "))) for hosts in loaded.trials["hosts"]],
     )
 
 

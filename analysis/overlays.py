@@ -146,7 +146,7 @@ def _mtu(trials: pd.DataFrame) -> float:
 def _change(row: Mapping[Any, Any] | None) -> str:
     if row is None or not math.isfinite(row["ratio"]):
         return DASH
-    doubt = "? " if row["verdict"] == "too few trials" else ""
+    doubt = "" if stats.judged(row) else "? "
     return doubt + text.change(row["ratio"], row["ratio_low"], row["ratio_high"])
 
 

@@ -20,13 +20,14 @@ from . import tables as report_tables
 from .headline import asked, available, baseline_name, controls, headline
 from .metrics import DASH, Metric, Scale, scale
 from .shown import shown
-from .stats import stands_alone
+from .stats import judged, stands_alone
 from .tables import Tables, records
 
 TEMPLATES = Path(__file__).parent / "templates"
 # The plotting library, whose origin and licences are beside it, and what draws with it.
 SCRIPTS = ("vendor/plot.min.js", "page.js")
-MARKS = {"degraded": "▼", "improved": "▲", "no credible change": "=", "too few trials": "?"}
+MARKS = {"degraded": "▼", "improved": "▲", "no credible change": "=", "too few trials": "?",
+         "emulated": "?"}  # fmt: skip
 # Rows of the tables of all that is no headline; more are in the files only.
 MOST_ROWS = 600
 # By the place of an arm; `page.js` has the same as symbols.
@@ -187,23 +188,27 @@ def fingerprints(tables: Tables) -> list[dict[str, Any]]:
 
 def _answer(known: Metric, row: dict[str, Any]) -> dict[str, Any]:
     """No figure in large type without an interval that a verdict stands on."""
-    judged = row["verdict"] != "too few trials"
+    told = judged(row)
     return {
         "metric": known.label,
-        "change": text.percent(row["ratio"]) if judged else text.more(row["needed"]),
-        "span": text.span(row["ratio_low"], row["ratio_high"]) if judged else "",
+        "change": text.percent(row["ratio"]) if told else _instead(row),
+        "span": text.span(row["ratio_low"], row["ratio_high"]) if told else "",
         "verdict": row["verdict"],
         "meaning": _meaning(row),
-        "model": _model(row) if judged else "",
+        "model": _model(row) if told else "",
         "confounds": row["confounds"],
         "cases": row["cases"],
         "counted": f"{row['n']} of {row['planned']} pairs",
     }
 
 
+def _instead(row: dict[str, Any]) -> str:
+    return "emulated" if row["verdict"] == "emulated" else text.more(row["needed"])
+
+
 def _meaning(row: dict[str, Any]) -> str:
     """Beside the figures of a comparison; of an A/A comparison instead of a verdict."""
-    if row["verdict"] == "too few trials":
+    if not judged(row):
         return ""
     if row["is_control"]:
         return text.chance(row)

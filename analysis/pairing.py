@@ -53,6 +53,10 @@ class Arm:
         ours, theirs = both[known].T
         return ours, theirs, np.array(self.sides)[known]
 
+    def emulated(self, frame: pd.DataFrame) -> bool:
+        """Whether any of its trials, or of its baseline's, ran where the CPU was emulated."""
+        return bool(frame["emulated"].to_numpy()[[*self.trials, *self.baseline]].any())
+
     def has(self, frame: pd.DataFrame, name: str) -> tuple[bool, bool]:
         """Whether any trial of the arm, and of its baseline, has the metric `name`."""
         if name not in frame:

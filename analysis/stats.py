@@ -19,9 +19,9 @@ from .load import check_digests, usable
 from .metrics import Better, Metric
 from .pairing import Arm, Array, Sides, arms
 
-__all__ = ["FEWEST", "compare", "overall", "summarise", "verdict"]
+__all__ = ["FEWEST", "compare", "judged", "overall", "summarise", "verdict"]
 
-Verdict = Literal["degraded", "no credible change", "improved", "too few trials"]
+Verdict = Literal["degraded", "no credible change", "improved", "too few trials", "emulated"]
 # That fewer pairs all point the same way happens by chance in more than 5 of 100 runs without any
 # difference: 2 / 2**5 is 6 %. Student's t needs normal noise to be right below that.
 FEWEST = 6
@@ -30,6 +30,11 @@ FEWEST_OF_MEAN = 4
 CHANCE = 0.05
 SUMMARY = ["case", "arm", "short", "cell", "metric", "n", "median", "mean", "min", "max", "sd",
            "low", "high"]  # fmt: skip
+
+
+def judged(row: Mapping[Any, Any]) -> bool:
+    """Whether a comparison says anything: it had pairs enough, and no CPU was emulated."""
+    return row["verdict"] not in ("too few trials", "emulated")
 
 
 def verdict(effect: Estimate, better: Better, count: int, fewest: int = FEWEST) -> Verdict:
@@ -149,7 +154,12 @@ def _row(trials: pd.DataFrame, arm: Arm, metric: Metric, *, anytime: bool) -> di
         "difference_low": difference.low,
         "difference_high": difference.high,
         # Where a value is not above zero there is no ratio, and the difference answers.
-        **_judged(difference if math.isnan(ratio.mean) else ratio, metric.better, len(ours)),
+        **_judged(
+            difference if math.isnan(ratio.mean) else ratio,
+            metric.better,
+            len(ours),
+            emulated=arm.emulated(trials),
+        ),
     }
 
 
@@ -183,11 +193,11 @@ def as_ratio(effect: Estimate) -> dict[str, float]:
     }
 
 
-def _judged(effect: Estimate, better: Better, pairs: int) -> dict[str, Any]:
+def _judged(effect: Estimate, better: Better, pairs: int, *, emulated: bool) -> dict[str, Any]:
     return {
         "p": effect.p if pairs >= FEWEST else math.nan,
         "needed": max(0, FEWEST - pairs),
-        "verdict": verdict(effect, better, pairs),
+        "verdict": "emulated" if emulated else verdict(effect, better, pairs),
     }
 
 
@@ -273,7 +283,7 @@ def _over_cases(
         "n": pairs,
         "planned": sum(arm.planned for arm in found),
         **as_ratio(effect),
-        **_judged(effect, metric.better, count),
+        **_judged(effect, metric.better, count, emulated=any(a.emulated(trials) for a in found)),
     }
 
 
@@ -282,11 +292,11 @@ def _counts(own: pd.DataFrame) -> dict[str, int]:
         "degraded": "degraded",
         "improved": "improved",
         "unchanged": "no credible change",
-        "undecided": "too few trials",
     }
     changed = own["verdict"].isin(["degraded", "improved"])
     return {
         "cases_planned": len(own),
         **{key: int((own["verdict"] == value).sum()) for key, value in names.items()},
+        "undecided": int(own["verdict"].isin(["too few trials", "emulated"]).sum()),
         "holding": int((changed & (own["p_holm"] <= CHANCE)).sum()),
     }

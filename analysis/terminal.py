@@ -11,7 +11,7 @@ from . import headline as first
 from . import overlays, scenarios, text
 from . import tables as report_tables
 from .shown import shown
-from .stats import stands_alone
+from .stats import judged, stands_alone
 from .tables import Tables
 
 HEAD = ("platform", "case", "change", "95 % interval", "could see", "pairs", "verdict")
@@ -56,16 +56,16 @@ def figure(tables: Tables) -> list[str]:
     """The first headline metric of each arm, over all cases, as intervals beside no change."""
     rows = report_tables.records(tables.overall) if len(tables.overall) else []
     leads = tables.loaded.metrics.leads
-    judged = [r for r in rows if r["verdict"] != "too few trials" and r["metric"] in leads]
-    judged = sorted(judged, key=lambda row: bool(row["is_control"]))
-    judged = [row for row in judged if all(map(math.isfinite, _interval(row)))]
-    if not judged or len(judged) > MOST_ROWS:
+    drawn = [r for r in rows if judged(r) and r["metric"] in leads]
+    drawn = sorted(drawn, key=lambda row: bool(row["is_control"]))
+    drawn = [row for row in drawn if all(map(math.isfinite, _interval(row)))]
+    if not drawn or len(drawn) > MOST_ROWS:
         return []
-    ends = [1.0, *(end for row in judged for end in _interval(row))]
-    labels = [row["short"] for row in judged]
-    if len({row["metric"] for row in judged}) > 1:
-        labels = [f"{row['short']}, {tables.metric(row['metric']).label.lower()}" for row in judged]
-    return ["", *text.intervals(labels, [_interval(row) for row in judged], min(ends), max(ends))]
+    ends = [1.0, *(end for row in drawn for end in _interval(row))]
+    labels = [row["short"] for row in drawn]
+    if len({row["metric"] for row in drawn}) > 1:
+        labels = [f"{row['short']}, {tables.metric(row['metric']).label.lower()}" for row in drawn]
+    return ["", *text.intervals(labels, [_interval(row) for row in drawn], min(ends), max(ends))]
 
 
 def _interval(row: Mapping[Any, Any]) -> tuple[float, float, float]:
@@ -104,7 +104,7 @@ def ended(tables: Tables) -> list[str]:
 
 def verdict(row: Mapping[Any, Any]) -> str:
     """A verdict with what it needs, or with what is left of it beside the other cells."""
-    if row["verdict"] == "too few trials":
+    if not judged(row):
         return text.meaning(row)
     if row.get("is_control"):
         return text.chance(row)

@@ -186,7 +186,11 @@ def _rows(before: Cell, after: Cell, metric: Metric) -> Iterator[dict[str, Any]]
             **stats.as_ratio(effect),
             **{"needed": max(0, fewest - least), "unit": unit},
             "p_holm": math.nan,
-            "verdict": stats.verdict(effect, metric.better, least, fewest),
+            "verdict": (
+                "emulated"
+                if any(one["emulated"].any() for cell in (before, after) for one in cell.trials)
+                else stats.verdict(effect, metric.better, least, fewest)
+            ),
         }
 
 

@@ -1,50 +1,17 @@
-"""The rehearsal cloud: the real services, made, made again, and taken away. No mock anywhere.
-
-Its figures of time are printed: nothing is measured by them.
-"""
+"""The rehearsal cloud: the real services, made, made again, and taken away. No mock anywhere."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterator
-from pathlib import Path
-
 import openstack
 import pytest
-import yaml
 
-from tests.conftest import changed, playbook
+from tests.conftest import changed
+
+from .conftest import CLOUDS, rehearse
 
 # The library warns of how it calls itself.
 UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
 pytestmark = [pytest.mark.root, pytest.mark.filterwarnings(UNHEARD)]
-
-CLOUDS = Path("/var/lib/strata-openstack/clouds.yaml")
-CLOUD = "strata-rehearsal"
-
-
-def rehearse(*given: str) -> str:
-    began = time.monotonic()
-    done = playbook("playbooks/rehearse.yml", "-ecloud=openstack", *given)
-    print(f"\nrehearse.yml {' '.join(given)}: {time.monotonic() - began:.0f} s")
-    if CLOUDS.exists():
-        clouds = yaml.safe_load(CLOUDS.read_text())["clouds"]
-        assert clouds[CLOUD]["auth"]["password"] not in done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[openstack.connection.Connection]:
-    if os.geteuid() != 0:
-        pytest.skip("needs root: the cloud's services are installed")
-    try:
-        rehearse()
-        clouds = openstack.config.OpenStackConfig(config_files=[str(CLOUDS)], load_envvars=False)
-        yield openstack.connection.Connection(config=clouds.get_one(CLOUD))
-    finally:
-        # It fails when anything of the cloud is left.
-        rehearse("-estate=absent")
 
 
 def test_its_services_answer(cloud: openstack.connection.Connection) -> None:

@@ -19,6 +19,7 @@ from .facts import read_text
 
 NET = Path("/sys/class/net")
 BLOCK = Path("/sys/block")
+PCI = Path("/sys/bus/pci/devices")
 NVIDIA = Path("/proc/driver/nvidia")
 SIOCGIFCONF = 0x8912
 IFREQ = 40  # bytes of struct ifreq on 64-bit machines
@@ -53,6 +54,15 @@ def disks(folder: Path = BLOCK) -> dict[str, Any]:
         found[f"disk.{path.name}.rotational"] = rotates == "1" if rotates else None
         found[f"disk.{path.name}.scheduler"] = chosen(read_text(path / "queue/scheduler"))
     return found
+
+
+def pci(folder: Path = PCI) -> dict[str, str]:
+    """Vendor and product of each PCI device by its address: `10de:2330`."""
+
+    def of(path: Path, name: str) -> str:
+        return read_text(path / name).removeprefix("0x")
+
+    return {path.name: f"{of(path, 'vendor')}:{of(path, 'device')}" for path in folder.glob("*")}
 
 
 def nics(folder: Path = NET, used: Collection[str] = ()) -> dict[str, Any]:

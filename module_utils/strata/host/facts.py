@@ -112,7 +112,7 @@ def virtualisation() -> str:
     """`none`, `container`, `kvm`, `qemu-tcg`, `xen`, … or `hypervisor`, one without a name."""
     dmi = "".join(
         read_text(f"/sys/class/dmi/id/{name}")
-        for name in ("sys_vendor", "product_name", "bios_vendor")
+        for name in ("sys_vendor", "product_name", "bios_vendor", "chassis_vendor")
     )
     return virtualised(
         container=in_container(

@@ -36,7 +36,17 @@ NOUNS = {"state": "state folder", "cache": "cache", "cloud": "rehearsal cloud"}
 BESIDE = re.compile(r"[.](?P<name>.+?)([.]lock|([.]old)?[.]part)")
 MADE = {
     "state": ("apptainer", "datasets", "images", "kubernetes", "network", "trials"),
-    "cache": ("apptainer", "datasets", "images", "kubernetes", "ledgers", "rehearsal", "wheels"),
+    "cache": (
+        "apptainer",
+        "datasets",
+        "guests",
+        "images",
+        "kubernetes",
+        "ledgers",
+        "openstack",
+        "rehearsal",
+        "wheels",
+    ),
     "cloud": ("bmc", "clouds.yaml", "etc", "log", "secret", "simulated", "state"),
 }
 FEW = 5  # names that a message lists

@@ -130,6 +130,18 @@ def test_planted_effects_are_recovered_through_the_whole_way(tmp_path: Path) -> 
     assert whole["arm"] == ARM
 
 
+def test_hosts_that_are_emulated_get_figures_and_no_verdict(tmp_path: Path) -> None:
+    host = {**synthetic.HOST, "accelerator": "tcg"}
+    effects = {"docker": Effect(slower=2.0)}
+    loaded = load.load(Synthetic(BOTH, effects=effects, host=host).write(tmp_path / "run"))
+    frame = matching.assign(loaded)
+    single, whole = only(stats.compare(frame, METRICS), metric="throughput"), overall(frame)
+    assert single["ratio"] == pytest.approx(0.5, abs=0.05)
+    assert single["verdict"] == "emulated" and set(whole["verdict"]) == {"emulated"}
+    assert (whole["undecided"] == 1).all() and not stats.judged(single)
+    assert any("QEMU emulates the CPU of node1" in notice for notice in loaded.notices())
+
+
 def test_a_pair_is_of_one_round_so_that_a_drift_is_in_neither_arm(tmp_path: Path) -> None:
     """The machine halves its speed over the run: unpaired, 2 % of noise would be lost in it."""
     frame = trials(Synthetic(BOTH, noise=0.002, repeats=6), tmp_path / "run")

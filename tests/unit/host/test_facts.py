@@ -39,6 +39,9 @@ def test_memory_is_in_bytes() -> None:
         (GUEST, "", "tsc kvm-clock", "kvm"),  # Firecracker has no firmware tables
         (GUEST, "QEMUStandard PC (Q35 + ICH9, 2009)", "kvm-clock tsc hpet acpi_pm", "kvm"),
         (GUEST, "QEMUStandard PC (Q35 + ICH9, 2009)", "tsc hpet acpi_pm", "qemu-tcg"),
+        # OpenStack's own name is in place of QEMU's, but not as the maker of the chassis.
+        (GUEST, "OpenStack FoundationOpenStack NovaSeaBIOSQEMU", "tsc hpet acpi_pm", "qemu-tcg"),
+        (GUEST, "OpenStack FoundationOpenStack NovaSeaBIOSQEMU", "kvm-clock tsc", "kvm"),
         (GUEST, "Amazon EC2c6i.large", "kvm-clock tsc", "kvm"),
         (GUEST, "Microsoft CorporationVirtual Machine", "hyperv_clocksource_tsc_page", "hyperv"),
         (GUEST, "VMware, Inc.VMware7,1", "tsc hpet acpi_pm", "vmware"),

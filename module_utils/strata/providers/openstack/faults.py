@@ -1,0 +1,81 @@
+"""What a cloud says of a server that it did not make, and what to do about it. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from ...errors import Refused
+
+# A pattern in Nova's words, the rule in ours, and the next step.
+CAUSES = (
+    # Nova says both sentences where Placement knew hosts, and a filter has left none of them.
+    (
+        r"No valid host was found\. There are not enough hosts available",
+        "a filter of the scheduler leaves a host of the cloud to the server",
+        "{filters}; the log of nova-scheduler says which one returned 0 hosts",
+    ),
+    (
+        r"No valid host was found",
+        "Placement knows a host with the CPUs, memory and disk that the server asks",
+        "compare what it asks with what is free: openstack hypervisor list --long",
+    ),
+    (
+        r"Exhausted all hosts|Exceeded maximum number of retries",
+        "a host of the cloud begins the server that was put on it",
+        "look at the log of nova-compute there for this server",
+    ),
+    (
+        r"PCI alias (?P<word>\S+) is not defined",
+        "the cloud has a PCI alias of that name, in [pci]alias of nova.conf",
+        "ask its operator which aliases there are, and set openstack_device to one of them",
+    ),
+    (
+        r"[Qq]uota exceeded|exceeded for (?P<word>\w+)|exceeds allowed",
+        "what the testbed asks is within the project's quota",
+        "ask for less, delete what is not needed (servers that failed count), or have it raised",
+    ),
+    (
+        r"Image (?P<word>\S+) (could not be found|is not active|is unacceptable)",
+        "the image is there and active",
+        "leave openstack_image empty to have one made, or name one that openstack image list shows",
+    ),
+    (
+        r"Flavor's (disk|memory) is (too small|smaller)",
+        "the flavor is as large as the image needs",
+        "raise openstack_disk or openstack_memory, or name a larger flavor",
+    ),
+    (
+        r"maintenance",
+        "a bare-metal node that is to be used is not in maintenance",
+        "openstack baremetal node show says why; then openstack baremetal node maintenance unset",
+    ),
+    (
+        r"[Tt]imeout reached|timed out|did not finish",
+        "a deploy ends within the time that the cloud gives it",
+        "look at the node's console, and whether it can reach the cloud's network of deploys",
+    ),
+    (
+        r"redfish|Redfish|BMC|IPMI|ipmi|power state",
+        "the cloud reaches the BMC of the node",
+        "check the address and the credentials of the BMC, then openstack baremetal node manage",
+    ),
+)
+UNKNOWN = "look at the cloud's own logs for this request"
+DEVICE = (
+    "it asks {device}, so that is most likely PciPassthroughFilter: ask for fewer devices, or end "
+    "the servers that have them"
+)
+PLAIN = "compare the flavor's extra_specs and the image's properties with the cloud's hosts"
+
+
+def refused(what: str, said: str, device: str = "") -> Refused:
+    """The refusal for `what` was asked and what the cloud said to it.
+
+    `device` is the alias of the devices that were asked for, with their count.
+    """
+    words = " ".join(said.split())[:400]
+    filters = DEVICE.format(device=device) if device else PLAIN
+    for pattern, rule, then in CAUSES:
+        if re.search(pattern, said):
+            return Refused(rule, given=f"{what}: {words}", then=then.format(filters=filters))
+    return Refused("the cloud makes what it is asked", given=f"{what}: {words}", then=UNKNOWN)

@@ -1,0 +1,143 @@
+"""Servers on their way: until each is active, and has told the host key by which it is known."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openstack import exceptions
+
+from ... import files
+from ...errors import Refused
+from . import faults
+
+# As cloud-init writes them to the console, and the guests of Strata's own image.
+BEGIN, END = "-----BEGIN SSH HOST KEY KEYS-----", "-----END SSH HOST KEY KEYS-----"
+KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/=]{60,80}")
+IPV4 = 4
+LOOK_S = 1.0
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A server that has begun: its id, its address, and its host key."""
+
+    server: str
+    address: str
+    key: str
+
+    def line(self) -> str:
+        """That of known_hosts; its comment says which server the key was learnt of."""
+        return f"{self.address} {self.key} {self.server}"
+
+
+def host_key(console: str) -> str:
+    """The newest host key that the guest has told on its console; '' before it has."""
+    told = console.rpartition(BEGIN)[2] if BEGIN in console else ""
+    found = KEY.search(told.partition(END)[0]) if END in told else None
+    return found[0] if found else ""
+
+
+def address(addresses: Mapping[str, Iterable[Mapping[str, Any]]], network: str) -> str:
+    """The server's IPv4 address, a floating one where it has one; '' before it has any."""
+    every = [entry for entry in addresses.get(network, []) if entry["version"] == IPV4]
+    every.sort(key=lambda entry: entry.get("OS-EXT-IPS:type") != "floating")
+    return str(every[0]["addr"]) if every else ""
+
+
+def known(path: Path) -> dict[str, tuple[str, str]]:
+    """Address and key by server, as known_hosts has them."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    fields = [line.split() for line in lines]
+    return {server: (at, f"{kind} {key}") for at, kind, key, server in fields}
+
+
+def write(path: Path, guests: Iterable[Guest]) -> bool:
+    """Pin the keys; whether that changed anything."""
+    text = "".join(sorted(f"{guest.line()}\n" for guest in guests))
+    if path.exists() and path.read_text() == text:
+        return False
+    files.write(path, text.encode())
+    return True
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of the cloud: by host the server's id, and the devices that it is given."""
+
+    servers: Mapping[str, str]
+    network: str
+    devices: Mapping[str, str]
+
+
+def look(cloud: Any, asked: Asked, pinned: Path) -> dict[str, Guest]:
+    """The guests that are there by now, by host. Raises Refused for a fault.
+
+    A server whose key is pinned is asked for no other.
+    """
+    before = known(pinned)
+    found = {host: _guest(cloud, host, asked, before) for host in asked.servers}
+    return {host: guest for host, guest in found.items() if guest}
+
+
+def wait(cloud: Any, asked: Asked, pinned: Path, patience_s: float) -> dict[str, Guest]:
+    """The guests by host, once all of them are there.
+
+    Raises Refused for a fault, and for one that has not begun after `patience_s` seconds.
+    """
+    deadline = time.monotonic() + patience_s
+    while len(found := look(cloud, asked, pinned)) < len(asked.servers):
+        if time.monotonic() > deadline:
+            raise _late(cloud, asked, found, patience_s)
+        time.sleep(LOOK_S)
+    return found
+
+
+def _guest(
+    cloud: Any, host: str, asked: Asked, before: Mapping[str, tuple[str, str]]
+) -> Guest | None:
+    server = asked.servers[host]
+    try:
+        seen = cloud.compute.get_server(server)
+    except exceptions.NotFoundException:
+        raise Refused(
+            "a server that was asked for is there until the testbed is taken down",
+            given=f"{host}: its server {server} is gone",
+            then="somebody has deleted it; the same command makes another one",
+        ) from None
+    if seen.status == "ERROR" and not seen.fault:
+        # Nova writes the fault right after the status.
+        time.sleep(LOOK_S)
+        seen = cloud.compute.get_server(server)
+    if seen.status == "ERROR":
+        said = (seen.fault or {}).get("message", "it says no cause")
+        raise faults.refused(host, said, asked.devices.get(host, ""))
+    at = address(seen.addresses or {}, asked.network)
+    if seen.status != "ACTIVE" or not at:
+        return None
+    key = before[server][1] if server in before else host_key(_console(cloud, server))
+    return Guest(server, at, key) if key else None
+
+
+def _console(cloud: Any, server: str) -> str:
+    """What the guest has said; nothing where its host has no console for it yet."""
+    try:
+        return cloud.compute.get_server_console_output(server)["output"] or ""
+    except (exceptions.NotFoundException, exceptions.ConflictException):
+        return ""
+
+
+def _late(cloud: Any, asked: Asked, found: Mapping[str, Guest], patience_s: float) -> Refused:
+    host = next(name for name in asked.servers if name not in found)
+    lines = _console(cloud, asked.servers[host]).splitlines()
+    last = [line for line in lines if line.strip()][-3:]
+    return Refused(
+        "a server tells its host key on its console when it has begun",
+        given=f"{host}: nothing after {patience_s:.0f} s; the console ends: {' / '.join(last)}",
+        then="look at the whole console: openstack console log show; an image of your own needs "
+        "cloud-init, or what roles/openstack/files/guest has",
+    )

@@ -1,0 +1,202 @@
+"""Hosts that provision makes on the rehearsal cloud: refused, made, measured, killed, taken away.
+
+No mock anywhere: what a cloud says is said by its services.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import openstack
+import pytest
+import yaml
+from keystoneauth1 import exceptions as auth
+from openstack import exceptions
+
+from controller import ledger
+from tests.conftest import EXPERIMENTS, REPO, environment
+from tests.integration.lab import PATIENCE_S, Lab, folder, records
+
+from .conftest import CLOUD, CLOUDS, FOLDER, secret
+
+UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
+pytestmark = [pytest.mark.root, pytest.mark.image, pytest.mark.filterwarnings(UNHEARD)]
+
+DEVICE = {"alias": "simulated", "vendor_id": "8086", "product_id": "25ab"}
+HOSTS = {"vm1": {}, "vm2": {"openstack_device": DEVICE}}
+WRONG = "not-the-one"
+SLICE = "-estrata_slice=native"
+SPIN = (f"-estrata_experiment={EXPERIMENTS}/spin.yml", SLICE)
+
+
+def write(inventory: Path, hosts: dict[str, Any], **settings: Any) -> None:
+    """Hosts that are nowhere yet."""
+    given = {
+        **{"strata_provider": "openstack", "openstack_cloud": CLOUD},
+        **{"openstack_clouds": str(CLOUDS), "openstack_network": "guests"},
+        # Emulated, and on a machine that has other things to do.
+        **{"openstack_memory": 768, "openstack_patience": PATIENCE_S, **settings},
+    }
+    groups = {
+        "testbed": {"children": {"native": {"hosts": hosts, "vars": given}}},
+        "vm": {"hosts": dict.fromkeys(hosts)},
+    }
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(groups))
+
+
+@dataclass
+class Testbed(Lab):
+    """Hosts on the cloud."""
+
+    cloud: openstack.connection.Connection
+    __test__ = False
+
+    def on(self, name: str, *given: str, check: bool = True) -> str:
+        """A playbook on the testbed; what it says."""
+        began = time.monotonic()
+        done = subprocess.run(
+            ["ansible-playbook", f"{name}.yml", "-i", str(self.inventory), *given],
+            **{"cwd": REPO, "env": environment(), "capture_output": True, "text": True},
+            check=False,
+        )
+        print(f"\n{name}.yml {' '.join(given)}: {time.monotonic() - began:.0f} s")
+        said = done.stdout + done.stderr
+        assert secret() not in said and "Traceback" not in said
+        assert (done.returncode == 0) is check, said[-6000:]
+        return said
+
+    def servers(self) -> dict[str, str]:
+        """Status by name, as the cloud says."""
+        return {server.name: server.status for server in self.cloud.compute.servers()}
+
+    def until_it_answers(self) -> None:
+        """Wait until a service that was started again is there."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.servers()
+                return
+            except (exceptions.SDKException, auth.ClientException):
+                assert time.monotonic() < deadline
+                time.sleep(1)
+
+    @property
+    def ledger(self) -> ledger.Ledger:
+        return ledger.Ledger(REPO / ".cache", ledger.testbed([str(self.inventory)]))
+
+
+@pytest.fixture
+def testbed(cloud: openstack.connection.Connection, tmp_path: Path) -> Iterator[Testbed]:
+    inventory = tmp_path / "testbed"
+    inventory.mkdir()
+    write(inventory, HOSTS)
+    made = Testbed(inventory, list(HOSTS), {}, cloud)
+    try:
+        yield made
+    finally:
+        write(inventory, HOSTS)
+        made.on("playbooks/teardown", "--limit=testbed")
+
+
+def supervise(*command: str) -> None:
+    """Tell what watches over the services of the cloud."""
+    configuration = str(FOLDER / "etc/supervisord.conf")
+    subprocess.run(["supervisorctl", "-c", configuration, *command], check=True)
+
+
+def test_what_cannot_be_had_is_refused_before_anything_is_made(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    for settings, words in (
+        ({"openstack_network": "gests"}, "did you mean 'guests'"),
+        ({"openstack_memory": 2_000_000}, "within the project's quota"),
+        ({"openstack_image": "none"}, "sees no image at all"),
+        ({"openstack_flavor": "none"}, "sees no flavor at all"),
+        ({"openstack_cloud": "none"}, "clouds.yaml describes the cloud by its name"),
+        ({"openstack_device": {"alias": "simulated"}}, "a device is known by the cloud's alias"),
+    ):
+        write(testbed.inventory, {"vm1": {}}, **settings)
+        assert words in testbed.on("playbooks/preflight", *SPIN, check=False)
+
+    described = yaml.safe_load(CLOUDS.read_text())
+    described["clouds"][CLOUD]["auth"]["password"] = WRONG
+    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump(described))
+    write(testbed.inventory, {"vm1": {}}, openstack_clouds=str(tmp_path / "clouds.yaml"))
+    said = testbed.on("playbooks/preflight", *SPIN, check=False)
+    assert "accepts the credentials that clouds.yaml has" in said and WRONG not in said
+
+    write(testbed.inventory, {"vm1": {}})
+    for service, words in (
+        ("cloud:nova-api", "the services of the cloud answer"),
+        ("identity:keystone", "the identity service of the cloud answers"),
+    ):
+        supervise("stop", service)
+        try:
+            assert words in testbed.on("playbooks/preflight", *SPIN, check=False)
+        finally:
+            supervise("start", service)
+            testbed.until_it_answers()
+    assert testbed.servers() == {} and testbed.ledger.hosts() == {}
+
+
+def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path) -> None:
+    results, book = tmp_path / "results", testbed.ledger
+    said = testbed.on("site", "--tags=provision", "--check", *SPIN, check=False)
+    assert "vm1, vm2 would be made" in said and testbed.servers() == {}
+
+    # Killed while servers are made, and one of them is deleted by somebody else.
+    making = testbed.begin("spin", results, SLICE)
+    making.until(testbed.servers, "a server")
+    making.kill()
+    assert set(book.hosts()) == set(HOSTS), "what may be there was noted before"
+
+    testbed.on("site", *SPIN, f"-estrata_results={results}")
+    names = {host: f"strata-{book.testbed}-{host}" for host in HOSTS}
+    assert testbed.servers() == dict.fromkeys(names.values(), "ACTIVE")
+    found = records(results).values()
+    assert {record["status"] for record in found} == {"ok"}
+    assert {record["platform"].split("/")[0] for record in found} == {"vm"}
+    run = folder(results)
+    assert run
+    for host in HOSTS:
+        values = json.loads((run / f"hosts/{host}.json").read_text())["values"]
+        assert (values["virtualisation"], values["accelerator"]) == ("qemu-tcg", "tcg")
+    assert "QEMU emulates the CPU of vm1, vm2" in (run / "report/index.html").read_text()
+
+    for more in ([], ["--check"]):
+        said = testbed.on("site", "--tags=provision", *SPIN, *more)
+        recaps = [line for line in said.splitlines() if line.startswith(("vm1 ", "vm2 "))]
+        assert len(recaps) == 2
+        assert all("changed=0" in line for line in recaps), said[-6000:]
+
+    # Two devices are there, and one of them is taken.
+    for device, words in (
+        ({**DEVICE, "count": 2}, "it asks 2 of simulated, so that is most likely PciPassthrough"),
+        ({**DEVICE, "alias": "unknown"}, "the cloud has a PCI alias of that name"),
+    ):
+        write(testbed.inventory, {**HOSTS, "vm3": {"openstack_device": device}})
+        assert words in testbed.on("site", "--tags=provision", *SPIN, check=False)
+    write(testbed.inventory, {**HOSTS, "vm1": {"openstack_memory": 1024}})
+    said = testbed.on("playbooks/preflight", *SPIN, check=False)
+    assert "a server that is there is what the inventory asks" in said
+
+    write(testbed.inventory, HOSTS)
+    gone = testbed.cloud.compute.find_server(names["vm1"])
+    testbed.cloud.compute.delete_server(gone)
+    testbed.cloud.compute.wait_for_delete(gone)
+    said = testbed.on("site", "--tags=provision", *SPIN)
+    assert f"vm1 is another instance: {book.hosts()['vm1']['instance']}, was {gone.id}" in said
+
+    # What no ledger knows bears the testbed's name.
+    stray = f"strata-{book.testbed}-stray"
+    testbed.cloud.compute.create_flavor(name=stray, ram=64, vcpus=1, disk=1)
+    testbed.on("playbooks/teardown", "--limit=testbed")
+    assert testbed.servers() == {} and book.hosts() == {}
+    assert not [flavor.name for flavor in testbed.cloud.compute.flavors()]
+    assert not [image.name for image in testbed.cloud.image.images()]
