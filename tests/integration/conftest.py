@@ -26,6 +26,7 @@ def lab(deployed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[la
     try:
         rehearse(inventory)
         made = labs.Lab(inventory, ["node1", "node2"], {})
+        made.keep_bytecode()
         made.site("spin", tmp_path_factory.mktemp("results") / "first", "-estrata_slice=each")
         made.note_rules()
         yield made

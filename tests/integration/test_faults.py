@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -87,7 +86,6 @@ def test_a_node_is_powered_off_and_on_again(lab: Lab, results: Path) -> None:
 def test_two_nodes_lose_each_other(lab: Lab, results: Path) -> None:
     running = lab.begin("peers", results)
     running.until_trial()
-    time.sleep(8)
     other = lab.address("node2")
     rules = (f"INPUT -s {other} -j DROP", f"OUTPUT -d {other} -j DROP")
     lab.shell("node1", " && ".join(f"iptables -I {rule}" for rule in rules))
@@ -108,7 +106,6 @@ def test_a_worker_is_stopped(lab: Lab, results: Path) -> None:
     """And the key of its trial is nowhere but in the trial: it hangs for long enough to look."""
     running = lab.begin("hung", results, "-vvvv")
     running.until_trial()
-    time.sleep(8)
     config = json.loads(lab.shell("node2", "cat /var/lib/strata/trials/*/in/config.json"))
     key = config["cluster"]["key"]
     shown = lab.shell(
