@@ -119,6 +119,30 @@ def test_a_trial_is_measured(order: Callable[..., trial.Order], runtime: str) ->
     assert len(outcome["steps"].splitlines()) == 6
 
 
+@pytest.fixture
+def half_a_cpu(runtime: str) -> Iterator[None]:
+    """A limit that somebody has put on the group that holds those of all trials of a runtime."""
+    driver = docker.from_env().info()["CgroupDriver"]
+    groups = {"native": cgroup.NAME, "docker": "system.slice" if driver == "systemd" else "docker"}
+    folder = cgroup.above()["cpu"] / groups[runtime]
+    path = folder / ("cpu.cfs_quota_us" if cgroup.version() == 1 else "cpu.max")
+    folder.mkdir(exist_ok=True)
+    path.write_text("50000")
+    try:
+        yield
+    finally:
+        path.write_text("-1" if cgroup.version() == 1 else "max")
+
+
+@pytest.mark.usefixtures("half_a_cpu")
+def test_a_limit_above_its_own_group_is_told(
+    order: Callable[..., trial.Order], runtime: str
+) -> None:
+    (outcome,) = trial.run(order(runtime, work=100_000), present)
+    flags = {flag["name"]: flag["detail"] for flag in outcome["record"]["flags"]}
+    assert "a CPU limit held it back in" in flags["throttled"]
+
+
 def test_who_used_the_cpus_is_told_apart(order: Callable[..., trial.Order], runtime: str) -> None:
     asked = order(runtime, steps=8, work=300_000)
     measured = asked.slot["trials"][0]
