@@ -15,7 +15,7 @@ from .lab import Lab, cells, container, folder, journal, planned, records
 
 pytestmark = [
     *(pytest.mark.root, pytest.mark.docker, pytest.mark.image),
-    *(pytest.mark.lab, pytest.mark.faults),
+    *(pytest.mark.lab, pytest.mark.second_lab),
 ]
 CAUSES = ["host_lost", "runtime_lost", "start", "exit", "output", "peer"]
 AGAIN = "-e" + json.dumps({"strata_retry": CAUSES})
