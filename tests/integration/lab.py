@@ -37,6 +37,9 @@ iptables-save | grep -e ' br-' -e 'dport 294' | sed 's/^/rule /'
 """
 
 
+# Why trials fail that are then tried again.
+CAUSES = ["host_lost", "runtime_lost", "start", "exit", "output", "peer"]
+AGAIN = "-e" + json.dumps({"strata_retry": CAUSES})
 # The steps of a trial are written each second.
 MEASURED = "grep -ls measured /var/lib/strata/trials/*/out/steps.jsonl"
 
@@ -211,3 +214,13 @@ def planned(results: Path) -> set[tuple[str, int]]:
     assert run
     slots = json.loads((run / "plan.json").read_text())["slots"]
     return {(trial["cell"], trial["repetition"]) for slot in slots for trial in slot["trials"]}
+
+
+def whole(results: Path) -> bool:
+    """Every trial of the plan has ended well, and the run is reported."""
+    return cells(results) == planned(results) and journal(results)[-1]["event"] == "reported"
+
+
+def only(results: Path) -> dict[str, str]:
+    """The causes of those that did not end well, by folder."""
+    return {name: r["reason"]["cause"] for name, r in records(results).items() if r["reason"]}
