@@ -47,15 +47,14 @@ class Cluster:
 
     def copy(self, folder: Path) -> None:
         """A folder of this machine at the same path on every node, as if they shared its disk."""
+        pack = ["tar", "-C/", "-c", str(folder)[1:]]
+        packed = subprocess.run(pack, capture_output=True, check=True)
         for node in NODES:
-            self.on(node, f"mkdir -p {folder.parent} && chmod a+rx {folder.parent}")
-            to = f"rehearsal-{LAB}-{node}:{folder.parent}"
-            subprocess.run(["docker", "cp", "-q", str(folder), to], check=True)
-            self.on(
-                node,
-                f"chown -R {USER} {folder}; p={folder}; "
-                "while [ $p != / ]; do chmod a+rx $p; p=${p%/*}; p=${p:-/}; done",
-            )
+            unpack = ["docker", "exec", "-i", f"rehearsal-{LAB}-{node}", "tar", "-C/", "-x"]
+            subprocess.run(unpack, input=packed.stdout, check=True)
+            self.on(node, f"chown -R {USER} {folder}")
+            for path in folder.parents:
+                self.on(node, f"chmod a+rx {path}")
 
 
 def play(name: str, *given: str, check: bool = True) -> str:

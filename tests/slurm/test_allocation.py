@@ -22,7 +22,7 @@ from .conftest import NODES, USER, Cluster, play
 
 HOSTS = ("first", "second")
 STATE = "/var/tmp/strata-slurm-test"
-SPIN = f"-estrata_experiment={EXPERIMENTS}/spin.yml"
+SPIN = f"-estrata_experiment={EXPERIMENTS}/slurm.yml"
 
 
 @dataclass
@@ -91,7 +91,7 @@ def test_what_cannot_be_had_is_refused_before_anything_is_asked_for(testbed: Tes
         ({"slurm_login": ""}, "the commands of Slurm are here"),
     ):
         testbed.write(**settings)
-        said = testbed.on("playbooks/preflight", SPIN, "-estrata_slice=native", check=False)
+        said = testbed.on("playbooks/preflight", SPIN, check=False)
         assert words in said, said[-3000:]
     assert testbed.cluster.jobs() == [] and testbed.ledger.hosts() == {}
 
@@ -113,7 +113,7 @@ def test_hosts_are_had_measured_cancelled_and_given_back(testbed: Testbed, tmp_p
     cluster.copy(testbed.cache)
 
     # Somebody cancels the job while trials run. What they left goes with it.
-    running = testbed.begin("spin", results)
+    running = testbed.begin("slurm", results)
     running.until_trial(count=2)
     cluster.on("node1", f"scancel {job}", USER)
     assert running.end() != 0, running.text()[-3000:]

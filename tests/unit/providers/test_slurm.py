@@ -100,3 +100,43 @@ def test_a_keeper_removes_what_is_stratas_and_nothing_else(tmp_path: Path) -> No
             assert keeper.wait() == 0
     assert sorted(path.name for path in state.iterdir()) == ["theirs"]
     assert (other / "images").is_dir()
+
+
+def test_what_slurm_would_do_is_read() -> None:
+    for said, nodes in (
+        ("to start at 2026-11-23T00:04:51 using 4 processors on nodes node[1-2]", "node[1-2]"),
+        ("to start at 2026-11-23T00:04:51 using 2 processors on nodes node2", "node2"),
+    ):
+        would = job.WOULD.search(f"sbatch: Job 1 {said} in partition lab\n")
+        assert would and (would["nodes"], would["when"]) == (nodes, "2026-11-23T00:04:51")
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"),
+    [
+        (
+            "sbatch: error: invalid partition specified: large\n"
+            "allocation failure: Invalid partition name specified",
+            "the site has the partition",
+        ),
+        ("allocation failure: Invalid feature specification", "that slurm_constraint names"),
+        ("allocation failure: Requested node configuration is not available", "as many nodes"),
+        (
+            "allocation failure: Requested time limit is invalid (missing or exceeds some limit)",
+            "within the partition's limit",
+        ),
+        ("allocation failure: Unspecified error", "Slurm takes the job"),
+    ],
+)
+def test_what_slurm_refuses_is_told_with_the_setting(said: str, rule: str) -> None:
+    refused = job.refused(said)
+    assert rule in refused.rule and " ".join(said.split()) == refused.given and refused.then
+
+
+def test_a_job_that_strata_is_in_says_nothing_to_the_commands_of_slurm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    monkeypatch.setenv("SLURM_CONF", "/srv/slurm.conf")
+    told = site.environment()
+    assert "SLURM_NTASKS" not in told and told["SLURM_CONF"] == "/srv/slurm.conf"

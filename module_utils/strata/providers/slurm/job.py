@@ -52,6 +52,8 @@ CAUSES = (
         "sinfo --Node --long lists them: ask for fewer hosts, or for others",
     ),
 )
+# Why a job waits that will never begin, where the site does not refuse it at once.
+NEVER = re.compile(r"Invalid|BadConstraints|Partition(Time|Node)Limit|NotAllowed|MaxTimePerJob")
 UNKNOWN = "compare slurm_* in the inventory with what the site's documentation asks of a job"
 
 
@@ -188,7 +190,14 @@ def submit(site: Site, asked: Asked, keeper: str) -> int:
 def _script(asked: Asked, keeper: str) -> str:
     """What the job runs: one keeper on each of its nodes, until it is ended."""
     nodes = [f"--nodes={asked.nodes}", f"--ntasks={asked.nodes}", "--overlap"]
-    how = ["--mpi=none", "--chdir=/", "--quiet", "--input=none", f"--export={ENVIRONMENT}"]
+    how = [
+        "--mem=0",
+        "--mpi=none",
+        "--chdir=/",
+        "--quiet",
+        "--input=none",
+        f"--export={ENVIRONMENT}",
+    ]
     command = ["srun", *nodes, *how, "/bin/sh", "-c", keeper]
     return f"#!/bin/sh\nexec {shlex.join(command)}\n"
 
@@ -247,6 +256,12 @@ def wait(site: Site, asked: Asked, number: int, patience_s: float) -> Job:
             )
         if job.state == RUNNING:
             return job
+        if NEVER.search(job.reason):
+            raise Refused(
+                "a job that is queued can begin some day",
+                given=f"job {number} is {job.state}: {job.reason}",
+                then="cancel it (playbooks/teardown.yml), and ask for what the site allows",
+            )
         if time.monotonic() > deadline:
             raise Refused(
                 f"the job begins within slurm_patience, {patience_s:.0f} s",

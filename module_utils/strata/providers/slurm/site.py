@@ -89,7 +89,14 @@ def step(job: int, node: str, command: str) -> list[str]:
     Its standard error ends with the line that `ended` reads.
     """
     where = [f"--jobid={job}", f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--overlap"]
-    how = ["--cpu-bind=none", "--mpi=none", "--chdir=/", "--quiet", f"--export={ENVIRONMENT}"]
+    how = [
+        "--mem=0",
+        "--cpu-bind=none",
+        "--mpi=none",
+        "--chdir=/",
+        "--quiet",
+        f"--export={ENVIRONMENT}",
+    ]
     return ["srun", *where, *how, "/bin/sh", "-c", SHELL, "sh", command]
 
 
