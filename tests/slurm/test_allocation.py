@@ -103,14 +103,15 @@ def test_hosts_are_had_measured_cancelled_and_given_back(testbed: Testbed, tmp_p
     assert "first, second would be made" in said, said[-3000:]
     assert cluster.jobs() == []
 
-    testbed.on("site", *given, "--tags=deploy")
+    said = testbed.on("site", *given, "--tags=deploy", check=False)
+    assert "a host sees a virtual environment" in said, said[-3000:]
+    cluster.copy(testbed.cache)
     (job,) = cluster.jobs()
     assert {entry["what"]["job"] for entry in book.hosts().values()} == {f"strata-{book.testbed}"}
     held = {host: entry["instance"] for host, entry in book.hosts().items()}
     assert held == {"first": f"{job}/node1", "second": f"{job}/node2"}
     said = testbed.on("site", *given, "--tags=provision")
     assert said.count("changed=0 ") == 3 and cluster.jobs() == [job], said[-3000:]
-    cluster.copy(testbed.cache)
 
     # Somebody cancels the job while trials run. What they left goes with it.
     running = testbed.begin("slurm", results)
@@ -122,7 +123,7 @@ def test_hosts_are_had_measured_cancelled_and_given_back(testbed: Testbed, tmp_p
     cluster.on("node1", 'until [ -z "$(squeue -h)" ]; do sleep 0.2; done')
     assert testbed.left_on_nodes() == ""
 
-    said = testbed.on("site", *given)
+    said = testbed.on("site", *given, '-e{"strata_retry": ["host_lost"]}')
     (other,) = cluster.jobs()
     assert other != job and f"first is another instance: {other}/node1, was {job}/node1" in said
     assert cells(results) == planned(results)
