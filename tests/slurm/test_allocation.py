@@ -52,6 +52,15 @@ class Testbed(Lab):
         }
         (self.inventory / "hosts.yml").write_text(yaml.safe_dump(groups))
 
+    def write_with_root(self, job: str) -> None:
+        """The nodes of a job that somebody has, where the account may become root."""
+        self.write(slurm_job=job, slurm_become=True, strata_state_dir="/var/lib/strata")
+        path = self.inventory / "hosts.yml"
+        groups = yaml.safe_load(path.read_text())
+        del groups["all"]
+        groups["testbed"]["children"]["apptainer"] = {"hosts": dict.fromkeys(HOSTS)}
+        path.write_text(yaml.safe_dump(groups))
+
     def on(self, name: str, *given: str, check: bool = True) -> str:
         return play(name, "-i", str(self.inventory), *given, check=check)
 
@@ -136,3 +145,31 @@ def test_hosts_are_had_measured_cancelled_and_given_back(testbed: Testbed, tmp_p
 
     testbed.on("playbooks/teardown")
     assert cluster.jobs() == [] and testbed.left_on_nodes() == "" and book.hosts() == {}
+
+
+def test_in_a_job_of_ones_own_with_root_trials_run_in_apptainer_too(
+    testbed: Testbed, tmp_path: Path
+) -> None:
+    """As `sbatch` starts Strata: the job gives its nodes, and is neither made nor ended."""
+    results, cluster = tmp_path / "results", testbed.cluster
+    asked = "sbatch --parsable --nodes=2 --exclusive --output=/dev/null --wrap='sleep 3600'"
+    job = cluster.on("node1", asked, USER).strip()
+    try:
+        testbed.write_with_root(job)
+        testbed.on("site", SPIN, "-estrata_slice=apptainer", f"-estrata_results={results}")
+        found = list(records(results).values())
+        assert {record["status"] for record in found} == {"ok"}
+        platforms = {record["platform"].split("/")[1] for record in found}
+        assert platforms == {"native", "apptainer"}
+        assert len({record["image"]["digest"] for record in found}) == 1
+        run = folder(results)
+        assert run
+        hosts = json.loads((run / "run.json").read_text())["hosts"]
+        assert hosts["second"]["instance"] == f"{job}/node2"
+        testbed.on("playbooks/teardown", "--limit=testbed")
+        assert cluster.jobs() == [job]
+        for node in NODES:
+            assert cluster.on(node, "ls -d /var/lib/strata /opt/strata-apptainer || true") == ""
+    finally:
+        cluster.on("node1", f"scancel {job}", USER)
+        cluster.on("node1", 'until [ -z "$(squeue -h)" ]; do sleep 0.2; done')
