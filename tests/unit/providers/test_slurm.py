@@ -33,6 +33,12 @@ def test_jobs_are_read_the_oldest_first() -> None:
     assert job.read(LISTED)[0].nodes == "node[1-2]" and job.read("") == []
 
 
+def test_a_job_that_is_being_ended_holds_nothing() -> None:
+    ending = "3|COMPLETING|node[1-2]|None|2026-11-23T00:10:00\n"
+    assert job.holding(job.read(ending)) is None
+    assert job.holding(job.read(ending + LISTED)) == job.read(LISTED)[0]
+
+
 @pytest.mark.parametrize("line", ["slurm_load_jobs error", "x|RUNNING|n|None|now", "7|RUNNING"])
 def test_other_words_of_squeue_are_refused(line: str) -> None:
     with pytest.raises(Refused, match="in the format that it is asked for"):

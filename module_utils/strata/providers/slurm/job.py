@@ -15,7 +15,7 @@ from ...host import lease, owned
 from .site import ENVIRONMENT, Site
 
 LOOK_S = 1.0
-RUNNING = "RUNNING"
+RUNNING, ENDING = "RUNNING", "COMPLETING"
 FORMAT = "%A|%T|%N|%r|%S"
 # As sbatch says it of a job that it was only asked about.
 WOULD = re.compile(r"to start at (?P<when>\S+) .*?on nodes? (?P<nodes>\S+)")
@@ -128,10 +128,15 @@ def found(site: Site, names: Sequence[str]) -> list[Job]:
     return read(site.run(asked))
 
 
+def holding(jobs: Sequence[Job]) -> Job | None:
+    """The oldest that holds its nodes, or will. One that is being ended does neither."""
+    return next((job for job in jobs if job.state != ENDING), None)
+
+
 def there(site: Site, asked: Asked) -> Job | None:
     """The job that holds the nodes already, or is about to. Raises Refused."""
     if not asked.given:
-        return next(iter(found(site, [asked.name])), None)
+        return holding(found(site, [asked.name]))
     listed = ["squeue", "--noheader", f"--jobs={asked.given}", f"--format={FORMAT}"]
     done = site.ask(listed)
     jobs = read(done.stdout) if done.returncode == 0 else []

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from ...errors import Refused
 
 # A question to the keyboard would wait for ever; a login node that is gone is given up.
-SSH = ("-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=4")
+SSH = (
+    *("-o", "BatchMode=yes", "-o", "ConnectTimeout=20"),
+    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=4"),
+)
 SSH_FAILED = 255
 # What the caller's own environment has is not for the node: its home, and where programs are.
 ENVIRONMENT = "HOME,USER,LOGNAME,PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
