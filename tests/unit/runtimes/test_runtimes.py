@@ -406,7 +406,7 @@ def test_leftovers_are_named_and_removed(engine: Engine) -> None:
 def test_the_last_counters_stay_when_the_group_has_gone(engine: Engine, tmp_path: Path) -> None:
     runtime = begun(tmp_path)
     (tmp_path / "cpu.stat").write_text("usage_usec 1500000\n")
-    runtime._folders = dict.fromkeys(cgroup.V1_CONTROLLERS, tmp_path)
+    runtime._meter = cgroup.Meter(dict.fromkeys(cgroup.V1_CONTROLLERS, tmp_path))
     assert runtime.usage().cpu == 1.5
     (tmp_path / "cpu.stat").unlink()
     assert runtime.usage() == Counters(1.5)
