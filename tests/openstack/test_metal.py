@@ -59,7 +59,7 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
     for told, words in (
         (node(redfish_address="http://127.0.0.1:8009"), "reaches the BMC of the node"),
         (node(redfish_password=WRONG), "accepts the name and password"),
-        (less, "memory_mb 2048, not 4096"),
+        (less, "memory_mb 3072, not 4096"),
     ):
         metal(testbed, told)
         said = testbed.on("site", "--tags=provision", *SPIN, check=False)
@@ -80,7 +80,7 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
     metal(testbed, openstack_patience=1)
     said = testbed.on("site", "--tags=provision", *SPIN, check=False)
     assert "a node goes from one state to the next, and answers by SSH" in said
-    allocation = ironic.find_allocation(name).id
+    allocation = ironic.get_allocation(name).id
 
     metal(testbed, openstack_patience=PATIENCE_S)
     testbed.on("site", *SPIN, f"-estrata_results={results}")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from openstack import exceptions
 from strata.errors import Refused
 from strata.providers.openstack import free, metal
 from strata.providers.openstack.found import TAG
@@ -43,8 +44,10 @@ class Ironic:
     def find_node(self, name: str) -> Any:
         return self.node if self.node and name in (self.node.name, self.node.id) else None
 
-    def find_allocation(self, name: str) -> Any:
-        return self.allocation if self.allocation and self.allocation.name == name else None
+    def get_allocation(self, name: str) -> Any:
+        if not self.allocation or self.allocation.name != name:
+            raise exceptions.NotFoundException
+        return self.allocation
 
     def create_node(self, **given: Any) -> None:
         self.said.append("enrol")

@@ -9,6 +9,7 @@ testbed's by an allocation, which bears its name and ends when the machine is gi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import time
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
 from typing import Any
+
+from openstack import exceptions
 
 from ...errors import Refused
 from . import faults
@@ -129,7 +132,9 @@ class Way:
     def look(self) -> None:
         """Find the node, by its name or by the allocation."""
         ironic = self.cloud.baremetal
-        self.allocation = ironic.find_allocation(self.machine.name)
+        self.allocation = None
+        with contextlib.suppress(exceptions.NotFoundException):
+            self.allocation = ironic.get_allocation(self.machine.name)
         given = self.allocation.node_id if self.allocation else None
         found = self.machine.name if self.machine.node else given
         self.node = ironic.find_node(found) if found else None
