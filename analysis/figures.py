@@ -189,25 +189,27 @@ def _steps(tables: Tables, cells: pd.DataFrame) -> list[dict[str, Any]]:
         return []
     first = found[found["step"] == found["step"].min()].groupby("cell")["duration_s"].median()
     warm = found[found["phase"] == "warmup"].groupby("cell")["step"].max()
-    later = found[found["step"] > found["step"].min()]
+    later = found.loc[found["step"] > found["step"].min(), ["cell", "step", "duration_s"]]
     if later.empty:
         return []
     width = _width(later["step"], len(cells), 1)
-    grouped = later.groupby(["cell", (later["step"] - 1) // width])["duration_s"]
-    table = grouped.quantile([0.05, 0.5, 0.95]).unstack()
-    return [
-        {
-            "cell": cell,
-            "width": width,
-            "x": (rows.index.get_level_values(1) * width + 1).tolist(),
-            "low": _list(rows[0.05]),
-            "middle": _list(rows[0.5]),
-            "high": _list(rows[0.95]),
-            "first": _short(first.get(cell, math.nan)),
-            "warm": int(warm.get(cell, 0)),
-        }
-        for cell, rows in table.groupby(level=0)
-    ]
+    lines = []
+    for cell, own in later.groupby("cell"):
+        bins = own["duration_s"].groupby((own["step"] - 1) // width)
+        rows = bins.quantile([0.05, 0.5, 0.95]).unstack()
+        lines.append(
+            {
+                "cell": cell,
+                "width": width,
+                "x": (rows.index * width + 1).tolist(),
+                "low": _list(rows[0.05]),
+                "middle": _list(rows[0.5]),
+                "high": _list(rows[0.95]),
+                "first": _short(first.get(cell, math.nan)),
+                "warm": int(warm.get(cell, 0)),
+            }
+        )
+    return lines
 
 
 def _usage(tables: Tables, cells: pd.DataFrame) -> list[dict[str, Any]]:

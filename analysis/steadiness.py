@@ -182,13 +182,7 @@ def judge(steps: pd.DataFrame, cells: Mapping[str, str] | None = None) -> pd.Dat
     columns = ["trial", "judged", "steady", "state", "drift", "detail", "outliers", "of"]
     if steps.empty:
         return pd.DataFrame(columns=columns)
-    measured = steps[steps["phase"] == "measured"]
-    each = measured["duration_s"] / measured["items"].clip(lower=1)
-    slowest = each.groupby([measured["trial"], measured["step"]], sort=True).max()
-    windows = {
-        str(trial): series.to_numpy(dtype=np.float64)
-        for trial, series in slowest.groupby(level="trial", sort=False, observed=True)
-    }
+    windows = _windows(steps)
     alike: dict[str, list[Array]] = defaultdict(list)
     for trial, durations in windows.items():
         if len(durations) >= FEWEST:
@@ -209,6 +203,27 @@ def judge(steps: pd.DataFrame, cells: Mapping[str, str] | None = None) -> pd.Dat
             }
         )
     return pd.DataFrame(rows, columns=columns)
+
+
+def _windows(steps: pd.DataFrame) -> dict[str, Array]:
+    """By trial, the time for an item of each measured step in order, of its slowest worker.
+
+    By hand, since a million rows grouped by two keys take a hundred megabytes more.
+    """
+    measured = (steps["phase"] == "measured").to_numpy()
+    if not measured.any():
+        return {}
+    trials, step = pd.Categorical(steps["trial"][measured]), steps["step"].to_numpy()[measured]
+    items = steps["items"].to_numpy(dtype=np.float64)[measured]
+    each = steps["duration_s"].to_numpy(dtype=np.float64)[measured] / np.fmax(items, 1)
+    order = np.lexsort((step, trials.codes))
+    codes, step = trials.codes[order], step[order]
+    new_trial = np.diff(codes, prepend=-1) != 0
+    first = np.flatnonzero(new_trial | (np.diff(step, prepend=0) != 0))
+    slowest = np.maximum.reduceat(each[order], first)
+    begins = np.flatnonzero(new_trial[first])
+    names = trials.categories[codes[first[begins]]].astype(str)
+    return dict(zip(names, np.split(slowest, begins[1:]), strict=True))
 
 
 def _state(durations: Array, of_cell: Yardstick | None) -> tuple[str, Level]:

@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: strata_datapath
 short_description: Compare what carries packets between pods with what is asked for
 description:
-  - Reads routes, devices and programs of eBPF, as facts with a name each (module_utils/strata/host/datapath.py).
+  - Reads routes, devices, programs of eBPF, and what Cilium's agent says of itself, as facts with a name each (module_utils/strata/host/datapath.py).
   - Fails in a sentence with both values where a fact is another than is asked for.
 options:
   peers:
@@ -19,6 +19,10 @@ options:
     type: list
     elements: str
     required: true
+  agent:
+    description: Path of the socket of Cilium's agent; empty where there is none.
+    type: str
+    default: ""
   asked:
     description: Facts, by their names, that must be what is said here.
     type: dict
@@ -33,11 +37,11 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Expect packets to take flannel's tunnel
+- name: Expect packets to take Calico's tunnel
   strata_datapath:
-    peers: {node2: 10.218.1.2}
-    devices: [flannel.1]
-    asked: {flannel.1: vxlan id 1 port 8472}
+    peers: {node2: 10.218.7.65}
+    devices: [vxlan.calico]
+    asked: {vxlan.calico: vxlan id 4096 port 4789}
 """
 
 RETURN = r"""
@@ -57,13 +61,14 @@ def main() -> None:
         argument_spec={
             "peers": {"type": "dict", "required": True},
             "devices": {"type": "list", "elements": "str", "required": True},
+            "agent": {"type": "str", "default": ""},
             "asked": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
     given = module.params
     with failing(module):
-        facts = datapath.facts(given["peers"], given["devices"])
+        facts = datapath.facts(given["peers"], given["devices"], given["agent"])
         datapath.check(given["asked"], facts)
     module.exit_json(changed=False, facts=facts)
 

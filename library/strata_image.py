@@ -99,12 +99,13 @@ archives_needed:
   elements: dict
 """
 
+import platform
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata import runtimes
-from ansible.module_utils.strata.errors import failing
+from ansible.module_utils.strata.errors import Refused, failing
 from ansible.module_utils.strata.host import uses
 from ansible.module_utils.strata.host.owned import Folder
 from ansible.module_utils.strata.image import rootfs
@@ -156,6 +157,8 @@ def hold(module: AnsibleModule) -> None:
     claimed = not folder.is_ours()
     if claimed and not module.check_mode:
         folder.claim()
+    if not module.check_mode:
+        check_environments(given)
     wanted = stores(given)
     if given["holder"] and not module.check_mode:
         uses.note([thing for one in wanted for thing in one.store.uses()], given["holder"])
@@ -212,6 +215,19 @@ def remove(module: AnsibleModule) -> None:
         holds={},
         diff={"before": there, "after": {"others": [], "archives": []}},
     )
+
+
+def check_environments(given: dict[str, Any]) -> None:
+    """Raises Refused where a virtual environment, which is nowhere but where it was made, is not."""
+    for image in given["images"]:
+        python = Path(image["path"]) / "bin/python"
+        if image["kind"] == "venv" and not python.exists():
+            raise Refused(
+                "a host sees a virtual environment, and its Python, where the controller made it",
+                example="strata_cache: /home/me/strata-cache, which all hosts share",
+                given=f"{platform.node()} has no {python}",
+                then="put strata_cache on a disk that they share, and use a Python that all have",
+            )
 
 
 def stores(given: dict[str, Any]) -> list[Held]:

@@ -18,7 +18,7 @@ options:
     description: Features of the kernel.
     type: list
     elements: str
-    choices: [vxlan, bridge, macvlan, ipvlan, wireguard, tun, esp]
+    choices: [vxlan, bridge, macvlan, ipvlan, wireguard, tun, esp, ebpf]
     default: []
   subnet:
     description: Its addresses, a range of 256 for each host; empty where something else gives them out.
@@ -96,7 +96,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "network": {"type": "str", "required": True},
-            "needs": {**names, "choices": list(overlay.FEATURES)},
+            "needs": {**names, "choices": [*overlay.FEATURES, *overlay.FILE_SYSTEMS]},
             "subnet": {"type": "str", "default": ""},
             "hosts": {"type": "dict", "required": True},
             "host": {"type": "str", "required": True},

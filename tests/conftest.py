@@ -119,7 +119,7 @@ def deployed(shared: Path) -> None:
 
 # What waits most comes first, and the others fill its pauses.
 TIERS = (
-    *("long", "kubernetes", "openstack", "apptainer", "integration", "playbooks"),
+    *("long", "kubernetes", "openstack", "slurm", "apptainer", "integration", "playbooks"),
     *("lint", "types", "modules", "unit"),
 )
 

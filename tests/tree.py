@@ -18,9 +18,9 @@ def copy(root: Path) -> None:
 
 def environment(root: Path) -> dict[str, str]:
     """Ansible and Python take their code from the copy."""
+    own = conftest.environment()
     return {
-        **conftest.environment(),
+        **own,
         "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
-        "PYTHONPATH": f"{root}:{root / 'module_utils'}",
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": f"{root}:{root / 'module_utils'}:{own['PYTHONPATH']}",
     }

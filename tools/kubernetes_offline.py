@@ -4,8 +4,8 @@
     .venv/bin/python tools/kubernetes_offline.py lock [BUNDLE ...]   after a change of versions
 
 A bundle is what one manifest makes, requirements/BUNDLE.yml: `kubernetes` is a cluster with
-flannel, and is taken unless others are named; `calico` is a network of pods for it. The name of the
-folder in the cache follows from the manifest. Modules and compiled packages stay in
+flannel, and is taken unless others are named; `calico` and `cilium` are a network of pods each. The
+name of the folder in the cache follows from the manifest. Modules and compiled packages stay in
 Go's own caches (`go env GOMODCACHE GOCACHE`), so that a build that was killed goes on where it was.
 """
 
@@ -33,7 +33,7 @@ from strata.host.making import Aside, abandoned, clear, making
 from strata.host.owned import Folder
 
 REPO = Path(__file__).resolve().parents[1]
-BUNDLES = ("kubernetes", "calico")
+BUNDLES = ("kubernetes", "calico", "cilium")
 LOCKS = REPO / "requirements/kubernetes"
 SUMS = "SHA256SUMS"
 KEY = re.compile(r"[0-9a-f]{12}")

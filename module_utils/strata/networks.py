@@ -68,6 +68,11 @@ NETWORKS = {
             daemons=("calico-node",),
             headers=50,
         ),
+        Network(
+            *("cilium", ("kubernetes",), "name", "cilium", "cilium"),
+            daemons=("cilium-agent", "cilium-operator"),
+            headers=50,
+        ),
     )
 }
 

@@ -1,5 +1,7 @@
 """Keeps the byte code of what Python imports from archives, in the folder STRATA_BYTECODE.
 
+The nodes of a lab have this file, too, where nothing sets that.
+
 Ansible sends a module and all that it imports as an archive of sources, which Python compiles anew
 for every task: half of the CPU time that a task takes. Tests run thousands of them. Python imports
 a file of this name when it starts, where PYTHONPATH leads to it.
@@ -14,7 +16,8 @@ import zipimport
 from pathlib import Path
 from types import CodeType
 
-FOLDER = Path(os.environ["STRATA_BYTECODE"]) / str(sys.implementation.cache_tag)
+KEPT = os.environ.get("STRATA_BYTECODE", "/var/tmp/strata-bytecode")
+FOLDER = Path(KEPT) / str(sys.implementation.cache_tag)
 compiled = zipimport._compile_source  # type: ignore[attr-defined]
 
 

@@ -26,6 +26,7 @@ def lab(deployed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[la
     try:
         rehearse(inventory)
         made = labs.Lab(inventory, ["node1", "node2"], {})
+        made.keep_bytecode()
         made.site("spin", tmp_path_factory.mktemp("results") / "first", "-estrata_slice=each")
         made.note_rules()
         yield made
@@ -40,3 +41,15 @@ def lab(deployed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[la
     finally:
         # It fails when anything of the lab is left.
         rehearse(inventory, "-estate=absent")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def nothing_left(lab: labs.Lab) -> Iterator[None]:
+    """Whatever happens in a test, nothing of a trial is left on a node."""
+    yield
+    assert lab.left() == {}

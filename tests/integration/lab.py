@@ -37,6 +37,13 @@ iptables-save | grep -e ' br-' -e 'dport 294' | sed 's/^/rule /'
 """
 
 
+# Why trials fail that are then tried again.
+CAUSES = ["host_lost", "runtime_lost", "start", "exit", "output", "peer"]
+AGAIN = "-e" + json.dumps({"strata_retry": CAUSES})
+# The steps of a trial are written each second.
+MEASURED = "grep -ls measured /var/lib/strata/trials/*/out/steps.jsonl"
+
+
 @dataclass
 class Lab:
     """A lab that is up. `inventory` is its folder, `nodes` the names of its hosts."""
@@ -51,6 +58,13 @@ class Lab:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0 or not check, f"{script}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def keep_bytecode(self) -> None:
+        """Have the nodes keep what Python compiles, as this machine does (tests/bytecode)."""
+        source = (REPO / "tests/bytecode/sitecustomize.py").read_text()
+        for node in self.nodes:
+            script = f"tee /usr/lib/python3.*/sitecustomize.py >/dev/null <<'X'\n{source}X\n"
+            self.shell(node, script)
 
     def address(self, node: str) -> str:
         """Where its peers reach a node."""
@@ -101,13 +115,14 @@ class Lab:
                 **{"cwd": REPO, "env": environment(), "stdout": out, "stderr": out},
                 start_new_session=True,
             )
-        return Running(process, log, results)
+        return Running(self, process, log, results)
 
 
 @dataclass
 class Running:
     """A site.yml under way."""
 
+    lab: Lab
     process: subprocess.Popen[bytes]
     log: Path
     results: Path
@@ -118,14 +133,14 @@ class Running:
         while not seen():
             assert self.process.poll() is None, f"ended before {what}: {self.text()[-3000:]}"
             assert time.monotonic() < deadline, f"no {what}: {self.text()[-3000:]}"
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def until_said(self, words: str) -> Running:
         self.until(lambda: words in self.text(), words)
         return self
 
     def until_trial(self, on: str = "", runtime: str = "", count: int = 0) -> dict[str, Any]:
-        """Wait until a trial has run for a second, on this host, in this runtime; its slot."""
+        """Wait until a trial has measured a step, on this host, in this runtime; its slot."""
         found: dict[str, Any] = {}
 
         def under_way() -> bool:
@@ -135,10 +150,10 @@ class Running:
                 return False
             found.update(slot_of(self.results, events[-1]["slot"]))
             levels = found["trials"][0]["levels"]
-            return (not on or on in found["hosts"]) and runtime in ("", levels["runtime"])
+            asked = (not on or on in found["hosts"]) and runtime in ("", levels["runtime"])
+            return asked and any(self.lab.shell(host, MEASURED, False) for host in found["hosts"])
 
         self.until(under_way, "a trial under way")
-        time.sleep(1.5)
         return found
 
     def text(self) -> str:
@@ -199,3 +214,13 @@ def planned(results: Path) -> set[tuple[str, int]]:
     assert run
     slots = json.loads((run / "plan.json").read_text())["slots"]
     return {(trial["cell"], trial["repetition"]) for slot in slots for trial in slot["trials"]}
+
+
+def whole(results: Path) -> bool:
+    """Every trial of the plan has ended well, and the run is reported."""
+    return cells(results) == planned(results) and journal(results)[-1]["event"] == "reported"
+
+
+def only(results: Path) -> dict[str, str]:
+    """The causes of those that did not end well, by folder."""
+    return {name: r["reason"]["cause"] for name, r in records(results).items() if r["reason"]}

@@ -8,7 +8,10 @@ import pytest
 
 from .lab import Lab, cells, journal, planned, records
 
-pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image, pytest.mark.lab]
+pytestmark = [
+    *(pytest.mark.root, pytest.mark.docker, pytest.mark.image),
+    *(pytest.mark.lab, pytest.mark.second_lab),
+]
 SETTINGS = {"vxlan", "macvlan", "docker_overlay", "wireguard_go"}
 
 

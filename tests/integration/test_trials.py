@@ -119,6 +119,42 @@ def test_a_trial_is_measured(order: Callable[..., trial.Order], runtime: str) ->
     assert len(outcome["steps"].splitlines()) == 6
 
 
+@pytest.fixture
+def tenth_of_a_cpu(runtime: str) -> Iterator[None]:
+    """A limit that somebody has put on the group above those of all trials of a runtime.
+
+    In periods so short that it strikes on a busy machine, too, whose programs run for a millisecond
+    at a time at least.
+    """
+    driver = docker.from_env().info()["CgroupDriver"]
+    groups = {"native": cgroup.NAME, "docker": "system.slice" if driver == "systemd" else "docker"}
+    folder = cgroup.above()["cpu"] / groups[runtime]
+    folder.mkdir(exist_ok=True)
+
+    def limit(period: int, quota: int | None) -> None:
+        if cgroup.version() == 1:
+            (folder / "cpu.cfs_quota_us").write_text("-1")
+            (folder / "cpu.cfs_period_us").write_text(str(period))
+            (folder / "cpu.cfs_quota_us").write_text(str(quota or -1))
+        else:
+            (folder / "cpu.max").write_text(f"{quota or 'max'} {period}")
+
+    limit(10_000, 1_000)
+    try:
+        yield
+    finally:
+        limit(cgroup.QUOTA_PERIOD, None)
+
+
+@pytest.mark.usefixtures("tenth_of_a_cpu")
+def test_a_limit_above_its_own_group_is_told(
+    order: Callable[..., trial.Order], runtime: str
+) -> None:
+    (outcome,) = trial.run(order(runtime, work=20_000), present)
+    flags = {flag["name"]: flag["detail"] for flag in outcome["record"]["flags"]}
+    assert "a CPU limit held it back in" in flags["throttled"]
+
+
 def test_who_used_the_cpus_is_told_apart(order: Callable[..., trial.Order], runtime: str) -> None:
     asked = order(runtime, steps=8, work=300_000)
     measured = asked.slot["trials"][0]

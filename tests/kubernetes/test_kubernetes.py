@@ -132,7 +132,7 @@ def test_each_network_is_switched_to_proven_measured_and_left_without_a_trace(
     records = deployed.site("cluster", tmp_path / "results")
     assert {record["status"] for record in records} == {"ok"}, [r["reason"] for r in records]
     found = {record["platform"]: record for record in records}
-    networks = {"flannel_vxlan": "not enforced", "calico": "enforced"}
+    networks = {"flannel_vxlan": "not enforced", "calico": "enforced", "cilium": "enforced"}
     assert found.keys() == {
         "bare_metal/native/host",
         *(f"bare_metal/kubernetes/{network}" for network in ("host", *networks)),

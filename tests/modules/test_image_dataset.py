@@ -128,7 +128,10 @@ def test_an_environment_is_where_it_was_made(
 ) -> None:
     environment = str(tmp_path / "venv")
     given = {**asked, "images": [{**image("0" * 64, environment), "kind": "venv"}]}
-    assert run_module("strata_image", given)["changed"], "the state folder is claimed"
+    refused = run_module("strata_image", given)
+    assert refused["failed"] and "sees a virtual environment" in refused["msg"]
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").touch()
     found = run_module("strata_image", given)
     assert (found["changed"], found["archives_needed"], found["holds"]) == (False, [], {})
     held = found["images"]["tools"]

@@ -373,7 +373,7 @@ except Refused as refused:
 """
 
 
-@pytest.mark.parametrize("feature", ["vxlan", "bridge", "macvlan", "tun"])
+@pytest.mark.parametrize("feature", ["vxlan", "bridge", "macvlan", "tun", "ebpf"])
 def test_a_feature_that_the_kernel_has_is_not_refused(feature: str) -> None:
     assert within(TRY, feature) == ""
 

@@ -212,7 +212,9 @@ class TestDeployed:
         playbook("site.yml", "--check", "--diff", SPIN, f"-estrata_results={tmp_path}/r")
         assert not (tmp_path / "r").exists()
 
-    def test_two_runs_at_once_are_refused(self, deployed: None, tmp_path: Path) -> None:
+    def test_what_the_user_sees_and_two_runs_at_once_are_refused(
+        self, deployed: None, tmp_path: Path
+    ) -> None:
         first = subprocess.Popen(
             ["ansible-playbook", "site.yml", *LOCAL, SPIN, f"-estrata_results={tmp_path}/1"],
             cwd=REPO,
@@ -233,22 +235,22 @@ class TestDeployed:
         finally:
             said = first.communicate()[0]
         assert first.returncode == 0, said
+        lines = said.splitlines()
+        begun = [line for line in lines if line.startswith("trial ")]
+        assert len(begun) == 12
+        assert "of 12" in begun[0]
+        assert "(left: about" in begun[0]
+        assert sum("hashes/s" in line for line in lines) >= 12
+        assert any("measured / wall" in line for line in lines)
+        assert any(line.strip().endswith("index.html") for line in lines)
+        assert "Run the trial" not in said, "the tasks of a slot are not shown"
 
-    def test_the_results_of_another_experiment_are_refused(
+    def test_the_report_is_part_of_a_run_and_results_of_others_are_refused(
         self, deployed: None, tmp_path: Path
     ) -> None:
-        where = [f"-estrata_results={tmp_path}", "-estrata_run=mine"]
-        playbook("site.yml", SPIN, *where, "-estrata_slice=native")
-        before = fingerprint(tmp_path)
-        done = playbook("site.yml", SPIN, *where, check=False)
-        assert done.returncode != 0
-        assert "results of another experiment" in done.stdout
-        assert fingerprint(tmp_path) == before
-
-    def test_the_report_is_part_of_a_run_and_a_newer_schema_is_refused(
-        self, deployed: None, tmp_path: Path
-    ) -> None:
-        where = [f"-estrata_results={tmp_path}", "-estrata_run=mine", "-estrata_slice=native"]
+        """Of another experiment, and of a newer schema."""
+        mine = [f"-estrata_results={tmp_path}", "-estrata_run=mine"]
+        where = [*mine, "-estrata_slice=native"]
         playbook("site.yml", SPIN, *where)
         # As a kill right after the last record leaves it.
         before = fingerprint(tmp_path)
@@ -262,6 +264,10 @@ class TestDeployed:
         assert (tmp_path / "mine/report/index.html").exists()
         after = fingerprint(tmp_path)
         assert {path for path in after if after[path] != before.get(path)} == {str(journal)}
+        done = playbook("site.yml", SPIN, *mine, check=False)
+        assert done.returncode != 0
+        assert "results of another experiment" in done.stdout
+        assert fingerprint(tmp_path) == after
         path = tmp_path / "mine" / "run.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
         done = playbook("site.yml", SPIN, *where, check=False)
@@ -287,18 +293,6 @@ class TestDeployed:
         playbook("site.yml", *where, "--tags=report")
         assert events()[-1] == "reported" and page.exists()
         assert not (lease.folder() / "lease.json").exists()
-
-    def test_what_the_user_sees(self, deployed: None, tmp_path: Path) -> None:
-        done = playbook("site.yml", SPIN, f"-estrata_results={tmp_path}")
-        lines = done.stdout.splitlines()
-        begun = [line for line in lines if line.startswith("trial ")]
-        assert len(begun) == 12
-        assert "of 12" in begun[0]
-        assert "(left: about" in begun[0]
-        assert sum("hashes/s" in line for line in lines) >= 12
-        assert any("measured / wall" in line for line in lines)
-        assert any(line.strip().endswith("index.html") for line in lines)
-        assert "Run the trial" not in done.stdout, "the tasks of a slot are not shown"
 
     def test_each_trial_runs_from_the_image_of_its_family(
         self, deployed: None, tmp_path: Path

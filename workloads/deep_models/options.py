@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from workloads._options import Options as Base
 from workloads._options import refuse
 from workloads._tensorflow import ThreadOptions
 
@@ -50,10 +51,10 @@ STEP_OVERHEAD_S = 0.02
 
 
 @dataclass(frozen=True)
-class Options(ThreadOptions):
-    """Options of `deep_models`."""
+class Shared(Base):
+    """What all frameworks have: which network, how large all is, how long it goes on."""
 
-    model: Model = field(default="fcn5", metadata={"help": "which network", "unit": ""})
+    model: str = ""
     task: Literal["training", "inference"] = field(
         default="training",
         metadata={"help": "inference is with weights that were never trained", "unit": ""},
@@ -61,13 +62,6 @@ class Options(ThreadOptions):
     size: Literal["published", "small"] = field(
         default="published",
         metadata={"help": "of the network and its examples; small learns in seconds", "unit": ""},
-    )
-    data: Literal["made", "real"] = field(
-        default="made",
-        metadata={
-            "help": "real: of fcn5, MNIST's four IDX files, read in the first epoch",
-            "unit": "",
-        },
     )
     batch_size: int = field(
         default=0,
@@ -83,14 +77,10 @@ class Options(ThreadOptions):
     learning_rate: float = field(
         default=0.0, metadata={"help": "of Adam; 0: the model's own", "unit": "1"}
     )
-    device: Literal["cpu", "gpu"] = field(
-        default="cpu", metadata={"help": "where the model is", "unit": ""}
-    )
     seed: int = field(default=1, metadata={"help": "of weights and examples", "unit": "1"})
 
     def __post_init__(self) -> None:
         """Resolves what is as published, and refuses what cannot run."""
-        super().__post_init__()
         known = sizes_of(self.model, self.size)
         for name in ("batch_size", "examples", "learning_rate"):
             self.at_least(0, name)
@@ -102,6 +92,28 @@ class Options(ThreadOptions):
             raise refuse("learning_rate", "must be finite", 0.001, self.learning_rate)
         if self.examples < self.batch_size:
             raise refuse("examples", "must be at least a batch", known.examples, self.examples)
+
+
+@dataclass(frozen=True)
+class Options(Shared, ThreadOptions):
+    """Options of `deep_models`."""
+
+    model: Model = field(default="fcn5", metadata={"help": "which network", "unit": ""})
+    data: Literal["made", "real"] = field(
+        default="made",
+        metadata={
+            "help": "real: of fcn5, MNIST's four IDX files, read in the first epoch",
+            "unit": "",
+        },
+    )
+    device: Literal["cpu", "gpu"] = field(
+        default="cpu", metadata={"help": "where the model is", "unit": ""}
+    )
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot run."""
+        ThreadOptions.__post_init__(self)
+        Shared.__post_init__(self)
         if self.data == "real" and (self.model, self.size) != ("fcn5", "published"):
             raise refuse("data", "real data is for fcn5 as published", "made", "real")
 
@@ -111,7 +123,7 @@ def sizes_of(model: str, size: str) -> Published:
     return PUBLISHED[model] if size == "published" else SMALL
 
 
-def estimate(options: Options, cores: float) -> float:
+def estimate(options: Shared, cores: float) -> float:
     """Seconds of a trial: rough, pessimistic."""
     forward = sizes_of(options.model, options.size).forward
     work = 3 * forward * options.examples * options.epochs

@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .counters import Counters
@@ -206,7 +206,30 @@ def counters(folders: dict[str, Path]) -> Counters:
 
 def throttled(folders: dict[str, Path]) -> int | None:
     """Periods in which a CPU quota held the group back."""
-    return _keyed(folders["cpu"] / "cpu.stat").get("nr_throttled")
+    return _held_back(folders["cpu"])
+
+
+def _held_back(folder: Path) -> int | None:
+    return _keyed(folder / "cpu.stat").get("nr_throttled")
+
+
+class Meter:
+    """Reads what a group has used, and how often a CPU quota held it back: its own, or since the
+    meter was made one of a group above it, which counts there alone."""
+
+    def __init__(self, folders: dict[str, Path]) -> None:
+        self._folders = folders
+        self._above = [each for each in folders["cpu"].parents if each.is_relative_to(ROOT)]
+        self._before = self._held_above()
+
+    def read(self) -> Counters:
+        """So far; what the host cannot say is None."""
+        found = counters(self._folders)
+        above = self._held_above() - self._before
+        return replace(found, throttled=(found.throttled or 0) + above) if above else found
+
+    def _held_above(self) -> int:
+        return sum(_held_back(each) or 0 for each in self._above)
 
 
 def of_process(pid: int) -> dict[str, Path]:

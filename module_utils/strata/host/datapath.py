@@ -8,17 +8,23 @@ So nothing here is read from a configuration. The names of facts:
     gateway to HOST       to whom they go next
     DEVICE                its kind, and what makes it that tunnel: `vxlan id 1 port 8472`
     offloads of DEVICE    what it does in the CPU's stead, or lets the next device do
-    programs of DEVICE    of eBPF, that see its packets: `from_overlay ingress, to_overlay egress`
+    programs of DEVICE    of eBPF, that see its packets: `cil_from_overlay ingress, ...`
+    agent NAME            what Cilium's agent says that it does, as `host routing`
 
 A network's role asks for some of them, by these names (roles/pod_network).
 """
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
+import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
@@ -26,13 +32,21 @@ from . import devices as cards
 from .facts import PROGRAMS
 
 NONE = "none"
+ANSWER_S = 5.0
 TUNNEL = ("id", "port", "external")  # what of a tunnel makes it another one
+# Of what the agent says (GET /v1/healthz), what carries packets; the path to it, and its name here.
+AGENT = {
+    "host routing": ("host-routing", "mode"),
+    "kube-proxy replacement": ("kube-proxy-replacement", "mode"),
+    "masquerading": ("masquerading", "mode"),
+    "state": ("cilium", "state"),
+}
 
 
-def facts(peers: Mapping[str, str], devices: Sequence[str]) -> dict[str, str]:
-    """All of them: of the routes to `peers` (address by host), and of the devices.
+def facts(peers: Mapping[str, str], devices: Sequence[str], agent: str = "") -> dict[str, str]:
+    """All of them: of the routes to `peers` (address by host), of the devices, and of the agent.
 
-    What cannot be read is `none`.
+    `agent` is the path of its socket, '' where the network has none. What cannot be read is `none`.
     """
     found = dict[str, str]()
     for host, address in peers.items():
@@ -44,6 +58,8 @@ def facts(peers: Mapping[str, str], devices: Sequence[str]) -> dict[str, str]:
         found[f"programs of {name}"] = programs(
             {way: _json("tc", "filter", "show", "dev", name, way) for way in ("ingress", "egress")}
         )
+    if agent:
+        found |= of_agent(_asked(Path(agent)))
     return found
 
 
@@ -83,14 +99,37 @@ def device(told: Sequence[Mapping[str, Any]]) -> str:
 
 
 def programs(told: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Of `tc filter show`, by direction: names of the programs, without what they came from."""
+    """Of `tc filter show`, by direction: names of the programs, without file and device."""
     names = [
-        f"{str(each['options'].get('bpf_name', 'unnamed')).split(':')[0]} {way}"
+        f"{re.split('[:-]', str(each['options'].get('bpf_name', 'unnamed')))[0]} {way}"
         for way, filters in told.items()
         for each in filters
         if each.get("kind") == "bpf" and "options" in each
     ]
     return ", ".join(sorted(names)) or NONE
+
+
+def of_agent(told: Mapping[str, Any]) -> dict[str, str]:
+    """What the agent says that it does; of what it does not say, `none`."""
+    found = {}
+    for name, (part, key) in AGENT.items():
+        found[f"agent {name}"] = str((told.get(part) or {}).get(key, NONE))
+    return found
+
+
+def _asked(path: Path) -> dict[str, Any]:
+    """What the agent answers over its socket; {} where it does not."""
+    connection = http.client.HTTPConnection("localhost", timeout=ANSWER_S)
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as own:
+        try:
+            own.settimeout(ANSWER_S)
+            own.connect(str(path))
+            connection.sock = own
+            connection.request("GET", "/v1/healthz")
+            found = json.loads(connection.getresponse().read())
+        except (OSError, http.client.HTTPException, ValueError):
+            return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _json(program: str, *arguments: str) -> list[dict[str, Any]]:

@@ -103,7 +103,7 @@ def _prove_route(end: End, name: str, peer: str) -> None:
     if device != end.route:
         via = f" via {found['gateway']}" if "gateway" in found else ""
         raise _other(f"packets to {name} ({peer}) leave by {end.route}", f"by {device}{via}")
-    # A route may say less than its device.
+    # A route may say less than its device: Cilium's pods have that of the host's device.
     said = [one["mtu"] for one in found.get("metrics", []) if "mtu" in one]
     mtu = said[0] if said else link(end.namespace, device).get("mtu")
     if mtu != end.mtu:

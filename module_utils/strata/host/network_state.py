@@ -44,10 +44,11 @@ PUBLISHED = re.compile(
     r"|-A POSTROUTING -s (?P<address>\S+/32) -d (?P=address) .*-j MASQUERADE"
     r"|-A PREROUTING -d \S+/32 ! -i \S+ .*-j DROP"
 )
-# Kinds of programs that touch packets. Those of control groups for devices are systemd's.
+# Kinds of programs that touch packets. What systemd has for its units comes and goes with these.
 PACKET_PROGRAMS = re.compile(
     r"sched_|xdp|sk_|sock_ops|cgroup_s(kb|ock)|lwt_|flow_dissector|netfilter"
 )
+UNITS = "sd_"
 FILES = ("etc/cni/net.d", "run/flannel")
 FOLDERS = ("var/lib/cni",)  # the files there are addresses of containers that run
 PINNED = "sys/fs/bpf"
@@ -340,7 +341,12 @@ def _queues(links: Answer) -> Iterator[str]:
 def _programs() -> Iterator[str]:
     """Programs that touch packets, and the maps that these use, by name and not by number."""
     told = _json_of("bpftool", "--json", "prog", "show")
-    programs = [one for one in told if PACKET_PROGRAMS.match(str(one.get("type")))]
+    programs = [
+        one
+        for one in told
+        if PACKET_PROGRAMS.match(str(one.get("type")))
+        and not str(one.get("name", "")).startswith(UNITS)
+    ]
     used = {number for one in programs for number in one.get("map_ids", [])}
     maps = _json_of("bpftool", "--json", "map", "show") if used else []
     yield from (f"{one['type']} {one.get('name', '')} {one.get('tag', '')}" for one in programs)

@@ -12,10 +12,11 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
-from .facts import PROGRAMS
+from .facts import PROGRAMS, read_text
 
 Range = ipaddress.IPv4Network
 
@@ -36,6 +37,8 @@ FEATURES = {
         ],
     ),
 }
+# Others, each by the file system that the kernel then knows.
+FILE_SYSTEMS = {"ebpf": ("eBPF", "bpf")}
 # Of the range of a host: its own address, that of the proof's container, that of the first member.
 HOST, PROOF, MEMBERS = 1, 2, 128
 HOST_BITS = 8  # of an address, which count within the range of one host
@@ -131,15 +134,21 @@ def places(network: str, subnet: str, hosts: Iterable[str]) -> dict[str, dict[st
 
 def _try(network: str, host: str, name: str) -> None:
     """Raises Refused where the kernel has not the feature."""
-    called, lines = FEATURES[name]
-    command = ["unshare", "--net", _ip(), "-batch", "-"]
-    done = subprocess.run(
-        command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
+    if name in FILE_SYSTEMS:
+        called, wanted = FILE_SYSTEMS[name]
+        has = wanted in read_text(Path("/proc/filesystems")).split()
+        said = "" if has else f"/proc/filesystems does not name {wanted}"
+    else:
+        called, lines = FEATURES[name]
+        command = ["unshare", "--net", _ip(), "-batch", "-"]
+        done = subprocess.run(
+            command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
+        )
+        said = " ".join(done.stderr.split()) if done.returncode else ""
+    if said:
         raise Refused(
             f"{network} needs {called}, which the kernel of {host} does not have",
-            given=" ".join(done.stderr.split()),
+            given=said,
             then=f"load the module on {host}, or leave the network out",
         )
 

@@ -88,6 +88,7 @@ class Native:
         self._spec = spec
         self._rooted = spec.image["kind"] != "venv"
         self._group = cgroup.Group(spec.name)
+        self._meter: cgroup.Meter | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._kills_before = processes.memory_kills()
         self._setup_cpu = 0.0  # seconds that the set-up took, no part of the program
@@ -103,6 +104,7 @@ class Native:
             self._group.create(given.cpus, given.memory, given.numa, given.quota)
         except OSError as error:
             raise StartError(f"the control group of the trial: {error}") from error
+        self._meter = cgroup.Meter(self._group.paths())
         groups = " ".join(self._group.procs_files())
         account = f"{spec.account}:{spec.account}"
         environment = {"PATH": SETUP_PATH, "GROUPS_TO_JOIN": groups, "IDS": account}
@@ -190,8 +192,8 @@ class Native:
         return Ended(code, memory, at if poll else time.monotonic())
 
     def usage(self) -> Counters:
-        if self._rooted:
-            used = cgroup.counters(self._group.paths())
+        if self._meter:
+            used = self._meter.read()
             if used.cpu is not None:
                 self._last = replace(used, cpu=max(0.0, used.cpu - self._setup_cpu))
         elif self._process:

@@ -55,6 +55,16 @@ def test_counters_of_version_2(tmp_path: Path) -> None:
     assert cgroup.memory_kills(folders) == 1
 
 
+def test_a_limit_above_a_group_counts_from_when_its_meter_is_made(root: Path) -> None:
+    own = root / "cpu/machine/strata/t"
+    fill(own, {"cpu.stat": "nr_throttled 1\n"})
+    fill(own.parents[1], {"cpu.stat": "nr_throttled 7\n"})
+    meter = cgroup.Meter(dict.fromkeys(cgroup.V1_CONTROLLERS, own))
+    assert meter.read().throttled == 1, "what was before is not its own"
+    fill(own.parents[1], {"cpu.stat": "nr_throttled 9\n"})
+    assert meter.read().throttled == 3
+
+
 def test_a_group_that_has_gone_tells_nothing(tmp_path: Path) -> None:
     folders = dict.fromkeys(cgroup.V1_CONTROLLERS, tmp_path / "gone")
     assert cgroup.counters(folders) == Counters()

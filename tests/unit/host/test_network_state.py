@@ -164,3 +164,18 @@ def test_a_note_that_cannot_be_read_is_refused(tmp_path: Path, host: dict[str, l
     (tmp_path / "strata/network/before.json").write_text("{")
     with pytest.raises(Refused, match="can be read"):
         network_note.read(tmp_path / "strata")
+
+
+def test_programs_that_systemd_has_for_its_units_come_and_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = {
+        "prog": [
+            {"id": 1, "type": "cgroup_skb", "name": "sd_fw_egress", "tag": "772db7720b2728e9"},
+            {"id": 2, "type": "cgroup_device", "name": "sd_devices", "tag": "e3dbd137be8d6168"},
+            {"id": 3, "type": "sched_cls", "name": "cil_to_overlay", "tag": "b5", "map_ids": [7]},
+        ],
+        "map": [{"id": 6, "type": "hash", "name": "other"}, {"id": 7, "type": "hash", "name": "a"}],
+    }
+    monkeypatch.setattr(network_state, "_json_of", lambda *command: told[command[2]])
+    assert list(network_state._programs()) == ["sched_cls cil_to_overlay b5", "map hash a"]

@@ -71,10 +71,10 @@ def test_versions_that_stand_twice_agree() -> None:
 
 
 def test_a_folder_is_named_by_the_manifest_as_the_role_names_it(tmp_path: Path) -> None:
-    text = (REPO / "requirements/calico.yml").read_bytes()
+    text = (REPO / "requirements/cilium.yml").read_bytes()
     expected = hashlib.sha256(text).hexdigest()[:12]
-    assert offline.folder(tmp_path, "calico") == tmp_path / "kubernetes" / expected
-    with pytest.raises(Refused, match="name one of kubernetes, calico"):
+    assert offline.folder(tmp_path, "cilium") == tmp_path / "kubernetes" / expected
+    with pytest.raises(Refused, match="name one of kubernetes, calico, cilium"):
         offline.folder(tmp_path, "weave")
 
 

@@ -57,6 +57,7 @@ class Docker:
         self._container: Any = None
         self._pid: int | None = None
         self._folders: dict[str, Any] = {}
+        self._meter: cgroup.Meter | None = None
         self._code: int | None = None
         self._lost = ""
         self._at = 0.0  # when the end was seen
@@ -220,10 +221,10 @@ class Docker:
 
     def usage(self) -> Counters:
         """From the files of the container's control group; the API would take a second."""
-        if not self._folders:
+        if not self._meter:
             self._find_group()
-        if self._folders:
-            now = cgroup.counters(self._folders)
+        if self._meter:
+            now = self._meter.read()
             # The group goes with the container; the last that was seen stays.
             if now.cpu is not None:
                 self._last = now
@@ -237,6 +238,7 @@ class Docker:
             pid = self._container.attrs["State"]["Pid"]
             if pid:
                 self._folders = cgroup.of_process(pid)
+                self._meter = cgroup.Meter(self._folders)
                 self._pid = pid
 
     def phases(self) -> dict[str, float]:

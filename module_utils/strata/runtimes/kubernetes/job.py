@@ -66,7 +66,7 @@ class Kubernetes:
         self._pod, self._uid = "", ""
         self._pid: int | None = None
         self._own: dict[str, Path] = {}
-        self._all: dict[str, Path] = {}
+        self._meter: cgroup.Meter | None = None  # of all containers of the pod
         self._last = Counters()
         self._kills: int | None = None
         self._kills_before = processes.memory_kills()
@@ -144,9 +144,10 @@ class Kubernetes:
         else:
             return
         try:
-            self._own, self._all = pods.groups(pid)
+            self._own, whole = pods.groups(pid)
         except OSError:
             return
+        self._meter = cgroup.Meter(whole)
         self._times["running"] = time.monotonic()
         self._pid = pid
         with watched(pid) as poll:
@@ -167,8 +168,8 @@ class Kubernetes:
 
     def usage(self) -> Counters:
         """From the files of the pod's control group, which is there as long as the pod."""
-        if self._all:
-            now = cgroup.counters(self._all)
+        if self._meter:
+            now = self._meter.read()
             if now.cpu is not None:
                 self._last = now
         return self._last

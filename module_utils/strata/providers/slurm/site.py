@@ -1,0 +1,121 @@
+"""The way to a Slurm site: its commands on this machine, or by SSH on a login node of the site.
+
+Nothing but the commands that every user of a site has, as the account that calls them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import Refused
+
+# A question to the keyboard would wait for ever; a login node that is gone is given up.
+SSH = (
+    *("-o", "BatchMode=yes", "-o", "ConnectTimeout=20"),
+    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=4"),
+)
+SSH_FAILED = 255
+# What the caller's own environment has is not for the node: its home, and where programs are.
+ENVIRONMENT = "HOME,USER,LOGNAME,PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+# What `srun` says of a step is worded anew in each release. That a command has ended, and how, is
+# therefore told by the step itself.
+ENDED = "strata-step-ended"
+SHELL = f'/bin/sh -c "$1"; echo "{ENDED} $?" >&2'
+
+
+@dataclass(frozen=True)
+class Site:
+    """`login` is what ssh takes for the login node, '' for this machine; `ssh` are its options."""
+
+    login: str = ""
+    ssh: tuple[str, ...] = ()
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        """What this machine starts for a command of the site."""
+        if not self.login:
+            return list(command)
+        return ["ssh", *SSH, *self.ssh, "--", self.login, shlex.join(command)]
+
+    def ask(self, command: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
+        """How a command ended, and what it said. Raises Refused where none could be started."""
+        try:
+            done = subprocess.run(
+                self.argv(command),
+                input=given,
+                capture_output=True,
+                text=True,
+                check=False,
+                env=environment(),
+            )
+        except FileNotFoundError as error:
+            raise Refused(
+                "the commands of Slurm are here, or on a login node that is named",
+                example="slurm_login: login.example.org",
+                given=f"{error.filename} is not on this machine",
+                then="start Strata on a login node of the site, or set slurm_login",
+            ) from None
+        if self.login and done.returncode == SSH_FAILED:
+            raise Refused(
+                "the login node of the site lets this account in, by a key",
+                example="slurm_login: me@login.example.org",
+                given=f"{self.login}: {_words(done.stderr)}",
+                then=f"make this work first: ssh {self.login} sinfo",
+            )
+        return done
+
+    def run(self, command: Sequence[str], given: str = "") -> str:
+        """What a command says. Raises Refused with its words where it fails."""
+        done = self.ask(command, given)
+        if done.returncode != 0:
+            raise Refused(
+                "Slurm does what it is asked",
+                given=f"{command[0]}: {_words(done.stderr)}",
+                then="sinfo tells whether its daemons answer",
+            )
+        return done.stdout
+
+
+def environment() -> dict[str, str]:
+    """This process's, without what a job that it is in itself tells the commands of Slurm."""
+    told = re.compile(r"(SLURM|SBATCH|SALLOC|SRUN|SQUEUE|SINFO|SCANCEL)_(?!CONF$)")
+    return {name: value for name, value in os.environ.items() if not told.match(name)}
+
+
+def step(job: int, node: str, command: str) -> list[str]:
+    """A shell command on one node of an allocation: with all of it, and beside other steps.
+
+    Its standard error ends with the line that `ended` reads.
+    """
+    where = [f"--jobid={job}", f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--overlap"]
+    how = [
+        "--mem=0",
+        "--cpu-bind=none",
+        "--mpi=none",
+        "--chdir=/",
+        "--quiet",
+        f"--export={ENVIRONMENT}",
+    ]
+    return ["srun", *where, *how, "/bin/sh", "-c", SHELL, "sh", command]
+
+
+def ended(stderr: bytes) -> tuple[int | None, bytes]:
+    """How the command of a step has ended, and its own standard error.
+
+    None where it has not: the step was never there, or went with its job.
+    """
+    found = list(re.finditer(rb"^" + ENDED.encode() + rb" (\d+)\n?", stderr, re.MULTILINE))
+    # What a program wrote without a last newline stands before it on the line.
+    found = found or list(re.finditer(ENDED.encode() + rb" (\d+)\n?", stderr))
+    if not found:
+        return None, stderr
+    last = found[-1]
+    return int(last[1]), stderr[: last.start()] + stderr[last.end() :]
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())[:400] or "it says nothing"

@@ -1,0 +1,60 @@
+"""The networks learn under JAX what they learn under TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from tests.conftest import REPO
+from workloads import deep_models_jax
+from workloads.deep_models.options import PUBLISHED
+
+SHORT = {"epochs": 3, "examples": 320}
+# What differs from that, and the share of right answers at least. Of each kind one network, since
+# compiling takes seconds.
+LEARNT: dict[str, tuple[dict[str, Any], float]] = {
+    "fcn5": ({}, 0.9),
+    "cifar_resnet50": ({"epochs": 5}, 0.9),
+    "ptb_lstm": ({"examples": 640, "epochs": 8}, 0.7),
+}
+# In a process of their own, since Keras has one backend; in one, since JAX takes seconds to import.
+TRAIN = """
+import sys
+from workloads.__main__ import main
+for folder in sys.argv[1:]:
+    main(["deep_models_jax", "--config", f"{folder}/config.json", "--out", f"{folder}/out"])
+"""
+
+
+def test_networks_learn(tmp_path: Path) -> None:
+    for name, (changes, _) in LEARNT.items():
+        (tmp_path / name / "out").mkdir(parents=True)
+        options = {"model": name, "size": "small", **SHORT, **changes}
+        config = json.dumps({"options": options, "cpus": 1})
+        (tmp_path / name / "config.json").write_text(config)
+    folders = [str(tmp_path / name) for name in LEARNT]
+    environment = {**os.environ, "PYTHONPATH": str(REPO)}
+    subprocess.run([sys.executable, "-c", TRAIN, *folders], check=True, env=environment)
+    for name, (changes, least) in LEARNT.items():
+        result = json.loads((tmp_path / name / "out/result.json").read_text())
+        found = {scalar: value["value"] for scalar, value in result["scalars"].items()}
+        assert set(found) == {metric.name for metric in deep_models_jax.METRICS}
+        assert found["accuracy"] >= least
+        assert found["loss_last"] < 0.7 * found["loss_first"]
+        steps = (tmp_path / name / "out/steps.jsonl").read_text().splitlines()
+        measured = [step for step in map(json.loads, steps) if step["phase"] == "measured"]
+        asked = {**SHORT, **changes}
+        assert len(measured) == asked["examples"] // 32 * (asked["epochs"] - 1)
+        assert result["environment"]["threads"] == {"intra_op": 1}
+
+
+def test_its_sizes_are_those_of_the_studies() -> None:
+    names = get_args(get_type_hints(deep_models_jax.Options)["model"])
+    assert set(names) >= set(LEARNT)
+    for name in names:
+        options, known = deep_models_jax.Options(model=name), PUBLISHED[name]
+        assert (options.batch_size, options.examples) == (known.batch_size, known.examples)
