@@ -60,6 +60,7 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(
 
 def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path) -> None:
     results, book = tmp_path / "results", testbed.ledger
+    write(testbed.inventory, HOSTS)
     said = testbed.on("site", "--tags=provision", "--check", *SPIN, check=False)
     assert "vm1, vm2 would be made" in said, said[-6000:]
     assert testbed.servers() == {}

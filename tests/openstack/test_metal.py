@@ -51,7 +51,7 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
     ):
         metal(testbed, told, **settings)
         assert words in testbed.on("playbooks/preflight", *SPIN, check=False)
-    assert testbed.nodes() == {} and book.hosts() == {}
+    assert testbed.node_states() == {} and book.hosts() == {}
 
     # What only a BMC can tell; each time the node stays, and the next command goes on with it.
     less = node()
@@ -65,7 +65,7 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
         said = testbed.on("site", "--tags=provision", *SPIN, check=False)
         assert words in said and WRONG not in said
     metal(testbed)
-    (name,) = testbed.nodes()
+    (name,) = testbed.node_states()
     ironic.set_node_maintenance(ironic.find_node(name), reason="a fan")
     said = testbed.on("playbooks/preflight", *SPIN, check=False)
     assert "in maintenance: a fan" in said
@@ -75,7 +75,7 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
 
     # Killed in the middle of a deploy, and given up by one that does not wait.
     making = testbed.begin("spin", results, SLICE)
-    making.until(lambda: testbed.nodes()[name] in ("deploying", "active"), "a deploy")
+    making.until(lambda: testbed.node_states()[name] in ("deploying", "active"), "a deploy")
     making.kill()
     metal(testbed, openstack_patience=1)
     said = testbed.on("site", "--tags=provision", *SPIN, check=False)
@@ -84,7 +84,7 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
 
     metal(testbed, openstack_patience=PATIENCE_S)
     testbed.on("site", *SPIN, f"-estrata_results={results}")
-    assert testbed.nodes() == {name: "active"}
+    assert testbed.node_states() == {name: "active"}
     assert book.hosts()["metal1"]["instance"] == allocation, "it was deployed once"
     found = records(results).values()
     assert {record["status"] for record in found} == {"ok"}
@@ -101,6 +101,6 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
         assert "changed=0" in recap, said[-6000:]
 
     testbed.on("playbooks/teardown", "--limit=testbed")
-    assert testbed.nodes() == {} and book.hosts() == {}
+    assert testbed.node_states() == {} and book.hosts() == {}
     assert not list(ironic.allocations())
     assert not [image.name for image in testbed.cloud.image.images()]

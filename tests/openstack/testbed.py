@@ -70,7 +70,7 @@ class Testbed(Lab):
         """Status by name, as the cloud says."""
         return {server.name: server.status for server in self.cloud.compute.servers()}
 
-    def nodes(self) -> dict[str, str]:
+    def node_states(self) -> dict[str, str]:
         """State by name of bare metal, as the cloud says."""
         nodes = self.cloud.baremetal.nodes(details=True)
         return {node.name: node.provision_state for node in nodes}
