@@ -1,13 +1,14 @@
 #!/usr/bin/python
-"""Make the disk of virtual machines."""
+"""Make the system that hosts of a cloud start from."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: strata_openstack_disk
-short_description: Make the disk of virtual machines, a Debian with kernel and boot loader
+short_description: Make the system that hosts of a cloud start from, a Debian with kernel and boot loader
 description:
-  - Makes it in Strata's cache. Nothing is done when one of the same packages and files is there.
+  - Makes it in Strata's cache, as the disk of virtual machines, or as kernel and archive for the memory of bare metal.
+  - Nothing is done when one of the same packages and files is there.
 options:
   cache:
     description: Strata's folder on the controller.
@@ -23,13 +24,12 @@ options:
     elements: str
     required: true
   files:
-    description: Folder with C(customize.sh) and C(guest/).
+    description: Folder with C(customize.sh), C(guest/) and C(ramdisk/).
     type: path
     required: true
   size:
-    description: Size of the disk in GiB; what is not written takes no space.
+    description: Size of the disk in GiB; what is not written takes no space. Without it a kernel and an archive are made.
     type: int
-    required: true
   mirror:
     description: Mirror of the distribution; empty for its usual one.
     type: str
@@ -54,10 +54,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-path:
-  description: The disk.
+files:
+  description: What was made, by C(disk), or by C(kernel) and C(ramdisk).
   returned: success
-  type: str
+  type: dict
 key:
   description: What its content is named by.
   returned: success
@@ -74,7 +74,13 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import failing
-from ansible.module_utils.strata.providers.openstack.disk import Disk
+from ansible.module_utils.strata.providers.openstack import disk, ramdisk
+from ansible.module_utils.strata.providers.openstack.root import Root
+
+NAMES = {
+    disk.Disk: {"disk": disk.DISK},
+    ramdisk.Ramdisk: {"kernel": ramdisk.KERNEL, "ramdisk": ramdisk.RAMDISK},
+}
 
 
 def main() -> None:
@@ -84,21 +90,27 @@ def main() -> None:
             "suite": {"type": "str", "required": True},
             "packages": {"type": "list", "elements": "str", "required": True},
             "files": {"type": "path", "required": True},
-            "size": {"type": "int", "required": True},
+            "size": {"type": "int"},
             "mirror": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
-    given = dict(module.params)
-    cache = Path(given.pop("cache"))
-    disk = Disk(**{**given, "files": Path(given["files"])})
+    given = module.params
+    cache = Path(given["cache"])
+    shared = (given["suite"], given["packages"], Path(given["files"]), given["mirror"])
+    system: Root = disk.Disk(*shared, given["size"]) if given["size"] else ramdisk.Ramdisk(*shared)
     began = time.monotonic()
     with failing(module):
-        changed = not disk.path(cache).exists() if module.check_mode else disk.make(cache)
+        changed = not system.path(cache).exists() if module.check_mode else system.make(cache)
     made = changed and not module.check_mode
-    took = f"disk of virtual machines made in {time.monotonic() - began:.0f} s"
+    kind = "disk of virtual machines" if given["size"] else "system of bare metal"
+    took = f"{kind} made in {time.monotonic() - began:.0f} s"
+    names = NAMES[type(system)]
     module.exit_json(
-        changed=changed, path=str(disk.path(cache)), key=disk.key, progress=[took] if made else []
+        changed=changed,
+        files={what: str(system.path(cache) / name) for what, name in names.items()},
+        key=system.key,
+        progress=[took] if made else [],
     )
 
 

@@ -12,17 +12,10 @@ from pathlib import Path
 
 import openstack
 import pytest
-import yaml
 
 from tests.conftest import playbook
 
-FOLDER = Path("/var/lib/strata-openstack")
-CLOUDS, CLOUD = FOLDER / "clouds.yaml", "strata-rehearsal"
-
-
-def secret() -> str:
-    """The administrator's password, which nothing may say."""
-    return str(yaml.safe_load(CLOUDS.read_text())["clouds"][CLOUD]["auth"]["password"])
+from .testbed import CLOUD, CLOUDS, Testbed, secrets, write
 
 
 def rehearse(*given: str) -> str:
@@ -31,7 +24,7 @@ def rehearse(*given: str) -> str:
     done = playbook("playbooks/rehearse.yml", "-ecloud=openstack", *given)
     print(f"\nrehearse.yml {' '.join(given)}: {time.monotonic() - began:.0f} s")
     if CLOUDS.exists():
-        assert secret() not in done.stdout + done.stderr
+        assert not any(secret in done.stdout + done.stderr for secret in secrets())
     return done.stdout
 
 
@@ -46,3 +39,17 @@ def cloud() -> Iterator[openstack.connection.Connection]:
     finally:
         # It fails when anything of the cloud is left.
         rehearse("-estate=absent")
+
+
+@pytest.fixture
+def testbed(cloud: openstack.connection.Connection, tmp_path: Path) -> Iterator[Testbed]:
+    inventory = tmp_path / "testbed"
+    inventory.mkdir()
+    write(inventory, {"vm1": {}})
+    made = Testbed(inventory, [], {}, cloud)
+    try:
+        yield made
+    finally:
+        # It fails when anything of the testbed is left, whatever hosts the inventory has by now.
+        write(inventory, {"vm1": {}})
+        made.on("playbooks/teardown", "--limit=testbed")

@@ -6,24 +6,14 @@ No mock anywhere: what a cloud says is said by its services.
 from __future__ import annotations
 
 import json
-import subprocess
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import openstack
 import pytest
 import yaml
-from keystoneauth1 import exceptions as auth
-from openstack import exceptions
 
-from controller import ledger
-from tests.conftest import EXPERIMENTS, REPO, environment
-from tests.integration.lab import PATIENCE_S, Lab, folder, records
+from tests.integration.lab import folder, records
 
-from .conftest import CLOUD, CLOUDS, FOLDER, secret
+from .testbed import CLOUD, CLOUDS, SLICE, SPIN, Testbed, supervise, write
 
 UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
 pytestmark = [pytest.mark.root, pytest.mark.image, pytest.mark.filterwarnings(UNHEARD)]
@@ -31,83 +21,6 @@ pytestmark = [pytest.mark.root, pytest.mark.image, pytest.mark.filterwarnings(UN
 DEVICE = {"alias": "simulated", "vendor_id": "8086", "product_id": "25ab"}
 HOSTS = {"vm1": {}, "vm2": {"openstack_device": DEVICE}}
 WRONG = "not-the-one"
-SLICE = "-estrata_slice=native"
-SPIN = (f"-estrata_experiment={EXPERIMENTS}/spin.yml", SLICE)
-
-
-def write(inventory: Path, hosts: dict[str, Any], **settings: Any) -> None:
-    """Hosts that are nowhere yet."""
-    given = {
-        **{"strata_provider": "openstack", "openstack_cloud": CLOUD},
-        **{"openstack_clouds": str(CLOUDS), "openstack_network": "guests"},
-        # Emulated, and on a machine that has other things to do.
-        **{"openstack_memory": 768, "openstack_patience": PATIENCE_S, **settings},
-    }
-    groups = {
-        "testbed": {"children": {"native": {"hosts": hosts, "vars": given}}},
-        "vm": {"hosts": dict.fromkeys(hosts)},
-    }
-    (inventory / "hosts.yml").write_text(yaml.safe_dump(groups))
-
-
-@dataclass
-class Testbed(Lab):
-    """Hosts on the cloud."""
-
-    cloud: openstack.connection.Connection
-    __test__ = False
-
-    def on(self, name: str, *given: str, check: bool = True) -> str:
-        """A playbook on the testbed; what it says."""
-        began = time.monotonic()
-        done = subprocess.run(
-            ["ansible-playbook", f"{name}.yml", "-i", str(self.inventory), *given],
-            **{"cwd": REPO, "env": environment(), "capture_output": True, "text": True},
-            check=False,
-        )
-        print(f"\n{name}.yml {' '.join(given)}: {time.monotonic() - began:.0f} s")
-        said = done.stdout + done.stderr
-        assert secret() not in said and "Traceback" not in said
-        assert (done.returncode == 0) is check, said[-6000:]
-        return said
-
-    def servers(self) -> dict[str, str]:
-        """Status by name, as the cloud says."""
-        return {server.name: server.status for server in self.cloud.compute.servers()}
-
-    def until_it_answers(self) -> None:
-        """Wait until a service that was started again is there."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                self.servers()
-                return
-            except (exceptions.SDKException, auth.ClientException):
-                assert time.monotonic() < deadline
-                time.sleep(1)
-
-    @property
-    def ledger(self) -> ledger.Ledger:
-        return ledger.Ledger(REPO / ".cache", ledger.testbed([str(self.inventory)]))
-
-
-@pytest.fixture
-def testbed(cloud: openstack.connection.Connection, tmp_path: Path) -> Iterator[Testbed]:
-    inventory = tmp_path / "testbed"
-    inventory.mkdir()
-    write(inventory, HOSTS)
-    made = Testbed(inventory, list(HOSTS), {}, cloud)
-    try:
-        yield made
-    finally:
-        write(inventory, HOSTS)
-        made.on("playbooks/teardown", "--limit=testbed")
-
-
-def supervise(*command: str) -> None:
-    """Tell what watches over the services of the cloud."""
-    configuration = str(FOLDER / "etc/supervisord.conf")
-    subprocess.run(["supervisorctl", "-c", configuration, *command], check=True)
 
 
 def test_what_cannot_be_had_is_refused_before_anything_is_made(
@@ -147,6 +60,7 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(
 
 def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path) -> None:
     results, book = tmp_path / "results", testbed.ledger
+    write(testbed.inventory, HOSTS)
     said = testbed.on("site", "--tags=provision", "--check", *SPIN, check=False)
     assert "vm1, vm2 would be made" in said, said[-6000:]
     assert testbed.servers() == {}

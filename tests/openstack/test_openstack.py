@@ -7,7 +7,8 @@ import pytest
 
 from tests.conftest import changed
 
-from .conftest import CLOUDS, rehearse
+from .conftest import rehearse
+from .testbed import CLOUDS
 
 # The library warns of how it calls itself.
 UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"

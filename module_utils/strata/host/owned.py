@@ -47,7 +47,7 @@ MADE = {
         "rehearsal",
         "wheels",
     ),
-    "cloud": ("bmc", "clouds.yaml", "etc", "log", "secret", "simulated", "state"),
+    "cloud": ("bmc", "bmc.yaml", "clouds.yaml", "etc", "log", "secret", "simulated", "state"),
 }
 FEW = 5  # names that a message lists
 

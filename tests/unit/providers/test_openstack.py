@@ -10,6 +10,7 @@ from openstack import exceptions
 from strata.errors import Refused
 from strata.providers.openstack import faults, found, guests, offer
 from strata.providers.openstack.disk import Disk
+from strata.providers.openstack.ramdisk import Ramdisk
 
 LIMITS = {
     **{"instances": 10, "instances_used": 8},
@@ -79,6 +80,13 @@ def test_a_server_that_is_there_and_is_another_one_is_refused() -> None:
         ("ForbiddenException: 403: Client Error for url: http://127.0.0.1:8774/v2.1/servers, "
          "Quota exceeded for instances: Requested 1, but already used 10 of 10 instances", "quota"),
         ("Flavor's disk is too small for requested image.", "as large as the image"),
+        # Ironic 21.1 of an allocation, and of nodes whose BMC was off, or had another password.
+        ("Failed to process allocation 5f: no available nodes match the resource class bm.",
+         "in no use"),
+        ("Failed to get power state for node 7a. Error: Redfish exception occurred. Error: Unable "
+         "to connect to http://127.0.0.1:8000/redfish/v1/. Error: ('Connection aborted.', "
+         "ConnectionRefusedError(111, 'Connection refused'))", "reaches the BMC of the node"),
+        ("metal1 in maintenance: a fan", "not in maintenance"),
         ("something else", "what it is asked"),
     ],
 )  # fmt: skip
@@ -194,7 +202,10 @@ def test_all_that_bears_the_name_of_the_testbed_is_found() -> None:
 
     tagged = SimpleNamespace(id="id-9", name="renamed", metadata={found.TAG: "lab"})
 
+    held = SimpleNamespace(id="id-7", name="metal7", extra={found.TAG: "lab"})
     cloud = SimpleNamespace(
+        has_service=lambda _: True,
+        baremetal=SimpleNamespace(nodes=lambda **_: [held, *named("other")], allocations=named),
         compute=SimpleNamespace(
             servers=lambda **_: [*named("strata-lab-vm1", "strata-lab2-vm1", "other"), tagged],
             flavors=lambda **_: named(),
@@ -206,15 +217,17 @@ def test_all_that_bears_the_name_of_the_testbed_is_found() -> None:
         "servers": {"id-strata-lab-vm1": "strata-lab-vm1", "id-9": "renamed"},
         "images": {"id-strata-lab-abc": "strata-lab-abc"},
         "keypairs": {"id-strata-lab": "strata-lab"},
+        "nodes": {"id-7": "metal7"},
     }
 
 
-def test_a_disk_is_named_by_all_that_is_in_it(tmp_path: Path) -> None:
+def test_a_system_is_named_by_all_that_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "customize.sh").write_text("true")
-    disk = Disk("bookworm", ["sudo", "udev"], tmp_path, 8)
-    assert disk.key == Disk("bookworm", ["udev", "sudo"], tmp_path, 8).key
-    keys = {disk.key, Disk("bookworm", ["sudo"], tmp_path, 8).key}
-    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, 9).key)
+    disk = Disk("bookworm", ["sudo", "udev"], tmp_path, "", 8)
+    assert disk.key == Disk("bookworm", ["udev", "sudo"], tmp_path, "", 8).key
+    keys = {disk.key, Disk("bookworm", ["sudo"], tmp_path, "", 8).key}
+    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, "", 9).key)
+    keys.add(Ramdisk("bookworm", ["sudo", "udev"], tmp_path, "").key)
     (tmp_path / "customize.sh").write_text("false")
-    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, 8).key)
-    assert len(keys) == 4
+    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, "", 8).key)
+    assert len(keys) == 5

@@ -45,9 +45,26 @@ CAUSES = (
         "raise openstack_disk or openstack_memory, or name a larger flavor",
     ),
     (
+        r"no available nodes|[Cc]andidate nodes|none of the requested nodes",
+        "the cloud has a bare-metal node of that class that is available and in no use",
+        "openstack baremetal node list --resource-class CLASS shows their states; ask for fewer, "
+        "or give one back",
+    ),
+    (
         r"maintenance",
         "a bare-metal node that is to be used is not in maintenance",
         "openstack baremetal node show says why; then openstack baremetal node maintenance unset",
+    ),
+    (
+        r"[Uu]nauthorized|AccessError|[Aa]uthentication|HTTP 401|code 401|Incorrect credentials",
+        "the BMC of the node accepts the name and password that the inventory has for it",
+        "set both in driver_info of openstack_node; the same command tells them to the cloud",
+    ),
+    (
+        r"Unable to connect|Connection refused|Failed to (get|establish|connect)|No route to host",
+        "the cloud reaches the BMC of the node at the address that the inventory has for it",
+        "look whether the BMC is on and can be reached from where ironic-conductor runs, and at "
+        "driver_info of openstack_node",
     ),
     (
         r"[Tt]imeout reached|timed out|did not finish",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+from openstack import exceptions
 
 PREFIX = "strata-"
 
@@ -18,13 +21,15 @@ TAG = "strata_testbed"
 def found(cloud: Any, testbed: str) -> dict[str, dict[str, str]]:
     """By kind, the name of each thing that is there by its id.
 
-    A server is the testbed's by its metadata, too, whatever somebody calls it.
+    A server is the testbed's by its metadata, too, whatever somebody calls it, and so are nodes and
+    allocations of bare metal. A cloud without bare metal has none.
     """
     listed = {
         "servers": cloud.compute.servers(),
         "flavors": cloud.compute.flavors(details=False, is_public=None),
         "images": cloud.image.images(),
         "keypairs": cloud.compute.keypairs(),
+        **(_metal(cloud) if cloud.has_service("baremetal") else {}),
     }
     mine = name(testbed)
     return {
@@ -34,7 +39,17 @@ def found(cloud: Any, testbed: str) -> dict[str, dict[str, str]]:
     }
 
 
+def _metal(cloud: Any) -> dict[str, Iterable[Any]]:
+    ironic = cloud.baremetal
+    try:
+        nodes, allocations = list(ironic.nodes(details=True)), list(ironic.allocations())
+    except exceptions.ForbiddenException:  # a project that is given none
+        return {}
+    return {"nodes": nodes, "allocations": allocations}
+
+
 def _is_of(item: Any, testbed: str, mine: str) -> bool:
     called = item.name or ""
-    tagged = (getattr(item, "metadata", None) or {}).get(TAG) == testbed
+    notes = (getattr(item, kind, None) or {} for kind in ("metadata", "extra"))
+    tagged = any(note.get(TAG) == testbed for note in notes)
     return tagged or called == mine or called.startswith(f"{mine}-")

@@ -1,0 +1,97 @@
+"""A testbed whose hosts are made on the rehearsal cloud, and what of the cloud tests look at."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import openstack
+import yaml
+from keystoneauth1 import exceptions as auth
+from openstack import exceptions
+
+from controller import ledger
+from tests.conftest import EXPERIMENTS, REPO, environment
+from tests.integration.lab import PATIENCE_S, Lab
+
+FOLDER = Path("/var/lib/strata-openstack")
+CLOUDS, CLOUD = FOLDER / "clouds.yaml", "strata-rehearsal"
+BMC = FOLDER / "bmc.yaml"
+SLICE = "-estrata_slice=native"
+SPIN = (f"-estrata_experiment={EXPERIMENTS}/spin.yml", SLICE)
+
+
+def secrets() -> list[str]:
+    """The passwords of the administrator and of the BMC, which nothing may say."""
+    clouds, bmc = yaml.safe_load(CLOUDS.read_text()), yaml.safe_load(BMC.read_text())
+    return [clouds["clouds"][CLOUD]["auth"]["password"], bmc["driver_info"]["redfish_password"]]
+
+
+def write(inventory: Path, hosts: dict[str, Any], substrate: str = "vm", **settings: Any) -> None:
+    """Hosts that are nowhere yet."""
+    given = {
+        **{"strata_provider": "openstack", "openstack_cloud": CLOUD},
+        **{"openstack_clouds": str(CLOUDS), "openstack_network": "guests"},
+        # Emulated, and on a machine that has other things to do.
+        **{"openstack_memory": 768, "openstack_patience": PATIENCE_S, **settings},
+    }
+    groups = {
+        "testbed": {"children": {"native": {"hosts": hosts, "vars": given}}},
+        substrate: {"hosts": dict.fromkeys(hosts)},
+    }
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(groups))
+
+
+@dataclass
+class Testbed(Lab):
+    """Hosts on the cloud."""
+
+    cloud: openstack.connection.Connection
+    __test__ = False
+
+    def on(self, name: str, *given: str, check: bool = True) -> str:
+        """A playbook on the testbed; what it says."""
+        began = time.monotonic()
+        done = subprocess.run(
+            ["ansible-playbook", f"{name}.yml", "-i", str(self.inventory), *given],
+            **{"cwd": REPO, "env": environment(), "capture_output": True, "text": True},
+            check=False,
+        )
+        print(f"\n{name}.yml {' '.join(given)}: {time.monotonic() - began:.0f} s")
+        said = done.stdout + done.stderr
+        assert "Traceback" not in said and not any(secret in said for secret in secrets())
+        assert (done.returncode == 0) is check, said[-6000:]
+        return said
+
+    def servers(self) -> dict[str, str]:
+        """Status by name, as the cloud says."""
+        return {server.name: server.status for server in self.cloud.compute.servers()}
+
+    def node_states(self) -> dict[str, str]:
+        """State by name of bare metal, as the cloud says."""
+        nodes = self.cloud.baremetal.nodes(details=True)
+        return {node.name: node.provision_state for node in nodes}
+
+    def until_it_answers(self) -> None:
+        """Wait until a service that was started again is there."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                self.servers()
+                return
+            except (exceptions.SDKException, auth.ClientException):
+                assert time.monotonic() < deadline
+                time.sleep(1)
+
+    @property
+    def ledger(self) -> ledger.Ledger:
+        return ledger.Ledger(REPO / ".cache", ledger.testbed([str(self.inventory)]))
+
+
+def supervise(*command: str) -> None:
+    """Tell what watches over the services of the cloud."""
+    configuration = str(FOLDER / "etc/supervisord.conf")
+    subprocess.run(["supervisorctl", "-c", configuration, *command], check=True)
