@@ -72,6 +72,7 @@ def test_a_neighbour_runs_beside_the_whole_window(lab: Lab, tmp_path: Path) -> N
     assert lab.left() == {}
 
 
+@pytest.mark.second_lab
 def test_a_client_and_a_server_on_two_hosts_and_on_one_over_every_network(
     lab: Lab, tmp_path: Path
 ) -> None:
