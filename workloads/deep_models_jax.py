@@ -16,32 +16,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from workloads import _tensorflow, deep_models
 from workloads._output import Context
-from workloads.deep_models.options import Shared, estimate
+from workloads.deep_models.options import Shared
 
 if TYPE_CHECKING:
     from workloads.deep_models.task import Task
-
-__all__ = [
-    "BACKGROUND",
-    "COMMON",
-    "FAMILY",
-    "ITEMS",
-    "MEMORY",
-    "METRICS",
-    "PORTS",
-    "TOPOLOGY",
-    "WRITABLE",
-    "Options",
-    "estimate",
-    "run",
-]
 
 COMMON, ITEMS, METRICS = deep_models.COMMON, deep_models.ITEMS, deep_models.METRICS
 TOPOLOGY, PORTS = deep_models.TOPOLOGY, deep_models.PORTS
 BACKGROUND = False
 FAMILY = "jax"
 WRITABLE = False
-MEMORY = deep_models.MEMORY
+MEMORY, estimate = deep_models.MEMORY, deep_models.estimate
 PACKAGES = ("jax", "jaxlib", "keras", "numpy")
 
 
