@@ -39,6 +39,7 @@ from tests.burner import Burner
 STATE = Path("/var/lib/strata")
 DESIGNS = ("shuffled", "adjacent", "duets")
 LIMIT_S = 120.0
+ATTEMPTS = 5
 # Hashes of a step in the first case; each other one takes twice as long.
 STEPS, WORK = 20, 60_000
 
@@ -74,17 +75,26 @@ def planned(design: str, rounds: int, cases: int) -> list[list[plan.Slot]]:
 
 
 def measured(slot: plan.Slot, held: dict[str, str], state: Path) -> dict[str, dict[str, Any]]:
-    """Run a slot; its records by runtime. Raises Refused where a trial fails."""
+    """Run a slot, and once more where a trial fails: beside a co-tenant one of a duet may begin
+    when the other has ended. Its records by runtime. Raises Refused where trials go on failing.
+    """
+    for _ in range(ATTEMPTS):
+        records = attempt(slot, held, state)
+        failed = [record["reason"] for record in records if record["status"] != "ok"]
+        if not failed:
+            return {record["levels"]["runtime"]: record for record in records}
+        print(f"again: {failed[0]['message']}", flush=True)
+    raise Refused(f"a slot ends well in {ATTEMPTS} attempts", given=str(failed[0]))
+
+
+def attempt(slot: plan.Slot, held: dict[str, str], state: Path) -> list[dict[str, Any]]:
+    """Run a slot; its records."""
     told = {**asdict(slot), "run": "live"}
     order = Order(told, "localhost", {"python": held}, {}, {}, LIMIT_S, state, judged=False)
     outcomes = merge.slot(
         told["trials"], trial.run(order, lambda: False), metrics.declared(["spin"])
     )
-    records = [outcome["record"] for outcome in outcomes]
-    for record in records:
-        if record["status"] != "ok":
-            raise Refused("every trial ends well", given=str(record["reason"]))
-    return {record["levels"]["runtime"]: record for record in records}
+    return [outcome["record"] for outcome in outcomes]
 
 
 class Ratios:
