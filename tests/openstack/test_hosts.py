@@ -6,8 +6,10 @@ No mock anywhere: what a cloud says is said by its services.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import openstack
 import pytest
 import yaml
 
@@ -30,6 +32,8 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(
         ({"openstack_network": "gests"}, "did you mean 'guests'"),
         ({"openstack_memory": 2_000_000}, "within the project's quota"),
         ({"openstack_image": "none"}, "sees no image at all"),
+        ({"openstack_security_groups": ["defualt"]}, "did you mean 'default'"),
+        ({"openstack_security_groups": ["default"]}, "guests has port security switched off"),
         ({"openstack_flavor": "none"}, "sees no flavor at all"),
         ({"openstack_cloud": "none"}, "clouds.yaml describes the cloud by its name"),
         ({"openstack_device": {"alias": "simulated"}}, "a device is known by the cloud's alias"),
@@ -58,6 +62,20 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(
     assert testbed.servers() == {} and testbed.ledger.hosts() == {}
 
 
+@pytest.fixture
+def filtered(cloud: openstack.connection.Connection) -> Iterator[None]:
+    """The network of the guests takes security groups, as most do. Nothing filters here: their
+    rules are Neutron's, and no packet meets them.
+    """
+    network = cloud.network.find_network("guests")
+    cloud.network.update_network(network, is_port_security_enabled=True)
+    try:
+        yield
+    finally:
+        cloud.network.update_network(network, is_port_security_enabled=False)
+
+
+@pytest.mark.usefixtures("filtered")
 def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path) -> None:
     results, book = tmp_path / "results", testbed.ledger
     write(testbed.inventory, HOSTS)
@@ -74,14 +92,22 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     testbed.on("site", *SPIN, f"-estrata_results={results}")
     names = {host: f"strata-{book.testbed}-{host}" for host in HOSTS}
     assert testbed.servers() == dict.fromkeys(names.values(), "ACTIVE")
+    for name in names.values():
+        server = testbed.cloud.compute.find_server(name, details=True)
+        assert [group["name"] for group in server.security_groups] == [f"strata-{book.testbed}"]
     found = records(results).values()
     assert {record["status"] for record in found} == {"ok"}
     assert {record["platform"].split("/")[0] for record in found} == {"vm"}
     run = folder(results)
     assert run
-    for host in HOSTS:
+    for host, settings in HOSTS.items():
         values = json.loads((run / f"hosts/{host}.json").read_text())["values"]
         assert (values["virtualisation"], values["accelerator"]) == ("qemu-tcg", "tcg")
+        assert values["disk.vda.bus"] == "virtio"
+        cards = [values[key] for key in values if key.startswith("nic.") and key.endswith("driver")]
+        assert "virtio_net" in cards
+        passed = "8086:25ab" in values.get("pci.simulated", [])
+        assert passed is ("openstack_device" in settings)
     assert "QEMU emulates the CPU of vm1, vm2" in (run / "report/index.html").read_text()
 
     for more in ([], ["--check"]):
@@ -115,3 +141,5 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     assert testbed.servers() == {} and book.hosts() == {}
     assert not [flavor.name for flavor in testbed.cloud.compute.flavors()]
     assert not [image.name for image in testbed.cloud.image.images()]
+    groups = testbed.cloud.network.security_groups()
+    assert not [group.name for group in groups if group.name.startswith("strata-")]

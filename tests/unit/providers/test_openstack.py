@@ -49,6 +49,17 @@ def test_a_name_that_the_cloud_does_not_know_is_refused_with_the_nearest() -> No
         offer.check_named("network", "gests", ["guests", "lan"], "openstack_network")
 
 
+def test_security_groups_are_there_and_the_network_takes_them() -> None:
+    there = SimpleNamespace(security_groups=lambda: [SimpleNamespace(name="default")])
+    cloud = SimpleNamespace(network=there)
+    offer.check_groups(cloud, [], "lan", filters=False)
+    offer.check_groups(cloud, ["default"], "lan", filters=True)
+    with pytest.raises(Refused, match="did you mean 'default'"):
+        offer.check_groups(cloud, ["defualt"], "lan", filters=True)
+    with pytest.raises(Refused, match="lan has port security switched off"):
+        offer.check_groups(cloud, ["default"], "lan", filters=False)
+
+
 @pytest.mark.parametrize("given", [{"product_id": 250000.0}, {"alais": "h100"}, {"vendor_id": ""}])
 def test_a_device_that_is_not_described_is_refused(given: dict[str, object]) -> None:
     device = {"alias": "h100", "vendor_id": "10de", "product_id": "2330"}
@@ -212,9 +223,11 @@ def test_all_that_bears_the_name_of_the_testbed_is_found() -> None:
             keypairs=lambda: named("strata-lab"),
         ),
         image=SimpleNamespace(images=lambda: named(None, "strata-lab-abc")),
+        network=SimpleNamespace(security_groups=lambda: named("default", "strata-lab")),
     )
     assert found.found(cloud, "lab") == {
         "servers": {"id-strata-lab-vm1": "strata-lab-vm1", "id-9": "renamed"},
+        "security_groups": {"id-strata-lab": "strata-lab"},
         "images": {"id-strata-lab-abc": "strata-lab-abc"},
         "keypairs": {"id-strata-lab": "strata-lab"},
         "nodes": {"id-7": "metal7"},

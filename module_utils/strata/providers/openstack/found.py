@@ -27,6 +27,7 @@ def found(cloud: Any, testbed: str) -> dict[str, dict[str, str]]:
     listed = {
         "servers": cloud.compute.servers(),
         "flavors": cloud.compute.flavors(details=False, is_public=None),
+        "security_groups": cloud.network.security_groups(),
         "images": cloud.image.images(),
         "keypairs": cloud.compute.keypairs(),
         **(_metal(cloud) if cloud.has_service("baremetal") else {}),
