@@ -19,6 +19,10 @@ options:
     description: The network of the servers.
     type: str
     required: true
+  floating:
+    description: Whether servers are reached at floating addresses.
+    type: bool
+    default: false
   servers:
     description: The id of each server by its host.
     type: dict
@@ -76,6 +80,7 @@ def main() -> None:
         argument_spec={
             "cloud": {"type": "str", "required": True},
             "network": {"type": "str", "required": True},
+            "floating": {"type": "bool", "default": False},
             "servers": {"type": "dict", "required": True},
             "devices": {"type": "dict", "default": {}},
             "refused": {"type": "dict", "default": {}},
@@ -89,7 +94,8 @@ def main() -> None:
         for host, said in given["refused"].items():
             raise faults.refused(host, said, given["devices"].get(host, ""))
         cloud = connect(given["cloud"])
-        asked = guests.Asked(given["servers"], given["network"], given["devices"])
+        names = ("servers", "network", "devices", "floating")
+        asked = guests.Asked(**{name: given[name] for name in names})
         if module.check_mode:
             before = guests.known(pinned)
             found = guests.look(cloud, asked, pinned)

@@ -23,6 +23,10 @@ options:
     description: The network of the servers.
     type: str
     required: true
+  floating:
+    description: The network of floating addresses; empty where there are to be none.
+    type: str
+    default: ""
   image:
     description: An image that is there; empty for one that will be made.
     type: str
@@ -78,6 +82,7 @@ def main() -> None:
             "cloud": {"type": "str", "required": True},
             "testbed": {"type": "str", "required": True},
             "network": {"type": "str", "required": True},
+            "floating": {"type": "str", "default": ""},
             "image": {"type": "str", "default": ""},
             "security_groups": {"type": "list", "elements": "str", "default": []},
             "hosts": {"type": "dict", "required": True},
@@ -91,6 +96,9 @@ def main() -> None:
         cloud = connect(given["cloud"])
         networks = {network.name: network for network in cloud.network.networks()}
         offer.check_named("network", given["network"], networks, "openstack_network")
+        if given["floating"]:
+            outside = [name for name, network in networks.items() if network.is_router_external]
+            offer.check_named("network", given["floating"], outside, "openstack_floating")
         # A cloud without the extension says nothing, and filters.
         filters = networks[given["network"]].is_port_security_enabled is not False
         offer.check_groups(cloud, given["security_groups"], given["network"], filters=filters)

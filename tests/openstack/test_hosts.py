@@ -62,20 +62,6 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(
     assert testbed.servers() == {} and testbed.ledger.hosts() == {}
 
 
-@pytest.fixture
-def filtered(cloud: openstack.connection.Connection) -> Iterator[None]:
-    """The network of the guests takes security groups, as most do. Nothing filters here: their
-    rules are Neutron's, and no packet meets them.
-    """
-    network = cloud.network.find_network("guests")
-    cloud.network.update_network(network, is_port_security_enabled=True)
-    try:
-        yield
-    finally:
-        cloud.network.update_network(network, is_port_security_enabled=False)
-
-
-@pytest.mark.usefixtures("filtered")
 def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path) -> None:
     results, book = tmp_path / "results", testbed.ledger
     write(testbed.inventory, HOSTS)
@@ -92,9 +78,6 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     testbed.on("site", *SPIN, f"-estrata_results={results}")
     names = {host: f"strata-{book.testbed}-{host}" for host in HOSTS}
     assert testbed.servers() == dict.fromkeys(names.values(), "ACTIVE")
-    for name in names.values():
-        server = testbed.cloud.compute.find_server(name, details=True)
-        assert [group["name"] for group in server.security_groups] == [f"strata-{book.testbed}"]
     found = records(results).values()
     assert {record["status"] for record in found} == {"ok"}
     assert {record["platform"].split("/")[0] for record in found} == {"vm"}
@@ -141,5 +124,49 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     assert testbed.servers() == {} and book.hosts() == {}
     assert not [flavor.name for flavor in testbed.cloud.compute.flavors()]
     assert not [image.name for image in testbed.cloud.image.images()]
-    groups = testbed.cloud.network.security_groups()
-    assert not [group.name for group in groups if group.name.startswith("strata-")]
+
+
+@pytest.fixture
+def inner(cloud: openstack.connection.Connection) -> Iterator[str]:
+    """A network of a project's own, as clouds have them: it filters, and is behind a router."""
+    neutron = cloud.network
+    network = neutron.create_network(name="inner")
+    subnet = neutron.create_subnet(network_id=network.id, ip_version=4, cidr="10.79.0.0/24")
+    outside = {"network_id": neutron.find_network("guests").id}
+    router = neutron.create_router(name="inner", external_gateway_info=outside)
+    neutron.add_interface_to_router(router, subnet_id=subnet.id)
+    try:
+        yield network.name
+    finally:
+        neutron.remove_interface_from_router(router, subnet_id=subnet.id)
+        neutron.delete_router(router)
+        neutron.delete_network(network)
+
+
+def test_a_server_behind_a_router_is_reached_and_lets_in_what_it_must(
+    testbed: Testbed, inner: str
+) -> None:
+    cloud, mine = testbed.cloud, f"strata-{testbed.ledger.testbed}"
+    write(testbed.inventory, {"vm1": {}}, openstack_network=inner, openstack_floating="gests")
+    assert "did you mean 'guests'" in testbed.on("playbooks/preflight", *SPIN, check=False)
+
+    write(testbed.inventory, {"vm1": {}}, openstack_network=inner, openstack_floating="guests")
+    testbed.on("site", "--tags=provision", *SPIN)  # which logs in
+    (server,) = cloud.compute.servers()
+    assert [group["name"] for group in server.security_groups] == [mine]
+    (address,) = cloud.network.ips()
+    assert address.description == f"{mine}-vm1"
+    reached = testbed.ledger.hosts()["vm1"]["connection"]["ansible_host"]
+    assert reached == address.floating_ip_address
+    rules = cloud.network.find_security_group(mine).security_group_rules
+    ways = {(rule["direction"], rule["protocol"], rule["port_range_min"]) for rule in rules}
+    assert ways == {("ingress", "tcp", 22), ("ingress", None, None), ("egress", None, None)}
+
+    said = testbed.on("site", "--tags=provision", *SPIN)
+    (recap,) = [line for line in said.splitlines() if line.startswith("vm1 ")]
+    assert "changed=0" in recap, said[-6000:]
+
+    testbed.on("playbooks/teardown", "--limit=testbed")
+    assert not list(cloud.network.ips())
+    groups = [group.name for group in cloud.network.security_groups()]
+    assert not [name for name in groups if name.startswith("strata-")]

@@ -120,6 +120,8 @@ def test_a_floating_address_is_the_one_that_is_reached() -> None:
     sixth = {"addr": "fd00::5", "version": 6, "OS-EXT-IPS:type": "fixed"}
     assert guests.address({"lan": [sixth, fixed, floating]}, "lan") == "203.0.113.9"
     assert guests.address({"lan": [sixth, fixed]}, "lan") == "10.0.0.5"
+    assert guests.address({"lan": [sixth, fixed]}, "lan", floating=True) == ""
+    assert guests.address({"lan": [fixed, floating]}, "lan", floating=True) == "203.0.113.9"
     assert guests.address({"lan": [sixth]}, "lan") == guests.address({}, "lan") == ""
 
 
@@ -223,10 +225,17 @@ def test_all_that_bears_the_name_of_the_testbed_is_found() -> None:
             keypairs=lambda: named("strata-lab"),
         ),
         image=SimpleNamespace(images=lambda: named(None, "strata-lab-abc")),
-        network=SimpleNamespace(security_groups=lambda: named("default", "strata-lab")),
+        network=SimpleNamespace(
+            security_groups=lambda: named("default", "strata-lab"),
+            ips=lambda: [
+                SimpleNamespace(id="id-5", name="192.0.2.5", description="strata-lab-vm1"),
+                SimpleNamespace(id="id-6", name="192.0.2.6", description="strata-lab2-vm1"),
+            ],
+        ),
     )
     assert found.found(cloud, "lab") == {
         "servers": {"id-strata-lab-vm1": "strata-lab-vm1", "id-9": "renamed"},
+        "addresses": {"id-5": "192.0.2.5"},
         "security_groups": {"id-strata-lab": "strata-lab"},
         "images": {"id-strata-lab-abc": "strata-lab-abc"},
         "keypairs": {"id-strata-lab": "strata-lab"},
