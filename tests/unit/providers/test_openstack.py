@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -157,6 +158,13 @@ def test_a_key_that_is_pinned_is_learnt_of_no_console(
     assert guests.write(pinned, one.values()) and not guests.write(pinned, one.values())
     assert guests.wait(cloud, ASKED, pinned, 60) == one
     assert compute.asked == ["id1"]
+
+
+def test_a_key_that_was_given_is_asked_for_nowhere(tmp_path: Path) -> None:
+    compute = Compute({"id1": [server("ACTIVE")]})
+    asked = dataclasses.replace(ASKED, host_keys={"vm1": "ssh-ed25519 given"})
+    one = guests.wait(SimpleNamespace(compute=compute), asked, tmp_path / "none", 60)
+    assert one["vm1"].key == "ssh-ed25519 given" and not compute.asked
 
 
 def test_a_fault_ends_the_waiting(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +73,15 @@ def write(path: Path, guests: Iterable[Guest]) -> bool:
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked of the cloud: by host the server's id, and the devices that it is given; and
-    whether servers have floating addresses.
+    """What was asked of the cloud: by host the server's id, the devices and the host key that it is
+    given; and whether servers have floating addresses.
     """
 
     servers: Mapping[str, str]
     network: str
     devices: Mapping[str, str]
     floating: bool = False
+    host_keys: Mapping[str, str] = field(default_factory=dict)
 
 
 def look(cloud: Any, asked: Asked, pinned: Path) -> dict[str, Guest]:
@@ -128,7 +129,8 @@ def _guest(
     at = address(seen.addresses or {}, asked.network, floating=asked.floating)
     if seen.status != "ACTIVE" or not at:
         return None
-    key = before[server][1] if server in before else host_key(_console(cloud, server))
+    key = before.get(server, ("", ""))[1] or asked.host_keys.get(host)
+    key = key or host_key(_console(cloud, server))
     return Guest(server, at, key) if key else None
 
 
