@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: strata_openstack_found
 short_description: List what a cloud of OpenStack has of a testbed
 description:
-  - Lists servers, flavors, images and keypairs that bear the testbed's name, whoever noted them where.
+  - Lists servers, security groups, flavors, images and keypairs that bear the testbed's name, whoever noted them where.
 options:
   cloud:
     description: Its name in clouds.yaml.

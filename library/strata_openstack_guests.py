@@ -5,9 +5,9 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: strata_openstack_guests
-short_description: Wait until servers have begun, and pin the host keys that they tell
+short_description: Wait until servers have begun, and pin their host keys
 description:
-  - A server tells its host key on its console, as cloud-init does it; the cloud hands that out to the project alone.
+  - Unless it was given one, a server tells its host key on its console, as cloud-init does it; the cloud hands that out to the project alone.
     So the key is known before the first connection.
   - Fails with the cause where the cloud could not make a server.
 options:
@@ -19,12 +19,20 @@ options:
     description: The network of the servers.
     type: str
     required: true
+  floating:
+    description: Whether servers are reached at floating addresses.
+    type: bool
+    default: false
   servers:
     description: The id of each server by its host.
     type: dict
     required: true
   devices:
     description: By host the PCI devices that were asked for, with their count.
+    type: dict
+    default: {}
+  host_keys:
+    description: By host the public key that its server was given, which it then need not tell.
     type: dict
     default: {}
   refused:
@@ -76,8 +84,10 @@ def main() -> None:
         argument_spec={
             "cloud": {"type": "str", "required": True},
             "network": {"type": "str", "required": True},
+            "floating": {"type": "bool", "default": False},
             "servers": {"type": "dict", "required": True},
             "devices": {"type": "dict", "default": {}},
+            "host_keys": {"type": "dict", "default": {}},
             "refused": {"type": "dict", "default": {}},
             "known_hosts": {"type": "path", "required": True},
             "patience": {"type": "float", "default": 600},
@@ -89,7 +99,8 @@ def main() -> None:
         for host, said in given["refused"].items():
             raise faults.refused(host, said, given["devices"].get(host, ""))
         cloud = connect(given["cloud"])
-        asked = guests.Asked(given["servers"], given["network"], given["devices"])
+        names = ("servers", "network", "devices", "floating", "host_keys")
+        asked = guests.Asked(**{name: given[name] for name in names})
         if module.check_mode:
             before = guests.known(pinned)
             found = guests.look(cloud, asked, pinned)

@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 module: strata_openstack_offer
 short_description: Ask a cloud of OpenStack whether it can give what a testbed asks
 description:
-  - Refuses credentials that are wrong, a network, image or flavor that is not there, more than the quota leaves, and
+  - Refuses credentials that are wrong, a network, security group, image or flavor that is not there, more than the quota leaves, and
     a server that is there and is not what is asked.
   - Makes nothing. Names what would be made.
 options:
@@ -23,10 +23,19 @@ options:
     description: The network of the servers.
     type: str
     required: true
+  floating:
+    description: The network of floating addresses; empty where there are to be none.
+    type: str
+    default: ""
   image:
     description: An image that is there; empty for one that will be made.
     type: str
     default: ""
+  security_groups:
+    description: Those of the servers, which are there.
+    type: list
+    elements: str
+    default: []
   hosts:
     description: By the name of each host, what its server is to be.
     type: dict
@@ -51,6 +60,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+filters:
+  description: Whether the network filters what its servers send and receive, so that they can have security groups.
+  returned: success
+  type: bool
 offers:
   description: By host its server's name, and its CPUs and memory in bytes.
   returned: success
@@ -69,7 +82,9 @@ def main() -> None:
             "cloud": {"type": "str", "required": True},
             "testbed": {"type": "str", "required": True},
             "network": {"type": "str", "required": True},
+            "floating": {"type": "str", "default": ""},
             "image": {"type": "str", "default": ""},
+            "security_groups": {"type": "list", "elements": "str", "default": []},
             "hosts": {"type": "dict", "required": True},
         },
         supports_check_mode=True,
@@ -79,8 +94,14 @@ def main() -> None:
         for host, asked in given["hosts"].items():
             offer.check_device(host, asked.get("device", {}))
         cloud = connect(given["cloud"])
-        networks = [network.name for network in cloud.network.networks()]
+        networks = {network.name: network for network in cloud.network.networks()}
         offer.check_named("network", given["network"], networks, "openstack_network")
+        if given["floating"]:
+            outside = [name for name, network in networks.items() if network.is_router_external]
+            offer.check_named("network", given["floating"], outside, "openstack_floating")
+        # A cloud without the extension says nothing, and filters.
+        filters = networks[given["network"]].is_port_security_enabled is not False
+        offer.check_groups(cloud, given["security_groups"], given["network"], filters=filters)
         if given["image"]:
             images = [image.name for image in cloud.image.images(status="active")]
             offer.check_named("image", given["image"], images, "openstack_image")
@@ -101,6 +122,7 @@ def main() -> None:
         offer.check_quota(offer.limits(cloud), missing)
     module.exit_json(
         changed=False,
+        filters=filters,
         offers={
             host: {
                 "what": {"server": names[host]},

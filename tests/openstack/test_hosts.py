@@ -6,8 +6,10 @@ No mock anywhere: what a cloud says is said by its services.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import openstack
 import pytest
 import yaml
 
@@ -30,6 +32,8 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(
         ({"openstack_network": "gests"}, "did you mean 'guests'"),
         ({"openstack_memory": 2_000_000}, "within the project's quota"),
         ({"openstack_image": "none"}, "sees no image at all"),
+        ({"openstack_security_groups": ["defualt"]}, "did you mean 'default'"),
+        ({"openstack_security_groups": ["default"]}, "guests has port security switched off"),
         ({"openstack_flavor": "none"}, "sees no flavor at all"),
         ({"openstack_cloud": "none"}, "clouds.yaml describes the cloud by its name"),
         ({"openstack_device": {"alias": "simulated"}}, "a device is known by the cloud's alias"),
@@ -79,9 +83,14 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     assert {record["platform"].split("/")[0] for record in found} == {"vm"}
     run = folder(results)
     assert run
-    for host in HOSTS:
+    for host, settings in HOSTS.items():
         values = json.loads((run / f"hosts/{host}.json").read_text())["values"]
         assert (values["virtualisation"], values["accelerator"]) == ("qemu-tcg", "tcg")
+        assert values["disk.vda.bus"] == "virtio"
+        cards = [values[key] for key in values if key.startswith("nic.") and key.endswith("driver")]
+        assert "virtio_net" in cards
+        passed = "8086:25ab" in values.get("pci.simulated", [])
+        assert passed is ("openstack_device" in settings)
     assert "QEMU emulates the CPU of vm1, vm2" in (run / "report/index.html").read_text()
 
     for more in ([], ["--check"]):
@@ -115,3 +124,51 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     assert testbed.servers() == {} and book.hosts() == {}
     assert not [flavor.name for flavor in testbed.cloud.compute.flavors()]
     assert not [image.name for image in testbed.cloud.image.images()]
+
+
+@pytest.fixture
+def inner(cloud: openstack.connection.Connection) -> Iterator[str]:
+    """A network of a project's own, as clouds have them: it filters, and is behind a router."""
+    neutron = cloud.network
+    network = neutron.create_network(name="inner")
+    subnet = neutron.create_subnet(network_id=network.id, ip_version=4, cidr="10.79.0.0/24")
+    outside = {"network_id": neutron.find_network("guests").id}
+    router = neutron.create_router(name="inner", external_gateway_info=outside)
+    neutron.add_interface_to_router(router, subnet_id=subnet.id)
+    try:
+        yield network.name
+    finally:
+        neutron.remove_interface_from_router(router, subnet_id=subnet.id)
+        neutron.delete_router(router)
+        neutron.delete_network(network)
+
+
+def test_a_server_behind_a_router_is_reached_and_lets_in_what_it_must(
+    testbed: Testbed, inner: str
+) -> None:
+    cloud, mine = testbed.cloud, f"strata-{testbed.ledger.testbed}"
+    write(testbed.inventory, {"vm1": {}}, openstack_network=inner, openstack_floating="gests")
+    assert "did you mean 'guests'" in testbed.on("playbooks/preflight", *SPIN, check=False)
+
+    reached = {"openstack_floating": "guests", "openstack_host_keys": "given"}
+    write(testbed.inventory, {"vm1": {}}, openstack_network=inner, **reached)
+    said = testbed.on("site", "--tags=provision", *SPIN)  # which logs in
+    assert "PRIVATE KEY" not in said
+    (server,) = cloud.compute.servers()
+    assert [group["name"] for group in server.security_groups] == [mine]
+    (address,) = cloud.network.ips()
+    assert address.description == f"{mine}-vm1"
+    connection = testbed.ledger.hosts()["vm1"]["connection"]
+    assert connection["ansible_host"] == address.floating_ip_address
+    rules = cloud.network.find_security_group(mine).security_group_rules
+    ways = {(rule["direction"], rule["protocol"], rule["port_range_min"]) for rule in rules}
+    assert ways == {("ingress", "tcp", 22), ("ingress", None, None), ("egress", None, None)}
+
+    said = testbed.on("site", "--tags=provision", *SPIN)
+    (recap,) = [line for line in said.splitlines() if line.startswith("vm1 ")]
+    assert "changed=0" in recap, said[-6000:]
+
+    testbed.on("playbooks/teardown", "--limit=testbed")
+    assert not list(cloud.network.ips())
+    groups = [group.name for group in cloud.network.security_groups()]
+    assert not [name for name in groups if name.startswith("strata-")]

@@ -20,6 +20,7 @@ def test_its_services_answer(cloud: openstack.connection.Connection) -> None:
     assert {agent.agent_type for agent in cloud.network.agents() if agent.is_alive} >= {
         "Linux bridge agent",
         "DHCP agent",
+        "L3 agent",
     }
     assert [host.state for host in cloud.compute.hypervisors()] == ["up"]
     assert [network.name for network in cloud.network.networks()] == ["guests"]

@@ -1,4 +1,4 @@
-"""Disks, network cards and GPUs of a host, as flat keys of its fingerprint.
+"""Disks, network cards, GPUs and the PCI bus of a host, as flat keys of its fingerprint.
 
 Only /sys and /proc are read. Folders are arguments so that tests can bring their own.
 """
@@ -11,6 +11,7 @@ import fcntl
 import re
 import socket
 import struct
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ BLOCK = Path("/sys/block")
 PCI = Path("/sys/bus/pci/devices")
 NVIDIA = Path("/proc/driver/nvidia")
 SIOCGIFCONF = 0x8912
+BRIDGES = "0x06"  # class of bridges: how the bus is wired, not what is on it
+# QEMU's subsystem, in what it imitates as well as in its own devices, which are of these vendors.
+QEMU = ("0x1af4", "0x1100")
+QEMU_VENDORS = ("1af4", "1b36", "1234")
 IFREQ = 40  # bytes of struct ifreq on 64-bit machines
 MOST_ADDRESSES = 1024
 SIOCETHTOOL = 0x8946
@@ -50,6 +55,7 @@ def disks(folder: Path = BLOCK) -> dict[str, Any]:
         if not (path / "device").exists():
             continue
         rotates = read_text(path / "queue/rotational")
+        found[f"disk.{path.name}.bus"] = _target(path / "device/subsystem")
         found[f"disk.{path.name}.model"] = read_text(path / "device/model")
         found[f"disk.{path.name}.rotational"] = rotates == "1" if rotates else None
         found[f"disk.{path.name}.scheduler"] = chosen(read_text(path / "queue/scheduler"))
@@ -63,6 +69,27 @@ def pci(folder: Path = PCI) -> dict[str, str]:
         return read_text(path / name).removeprefix("0x")
 
     return {path.name: f"{of(path, 'vendor')}:{of(path, 'device')}" for path in folder.glob("*")}
+
+
+def bus(folder: Path = PCI) -> dict[str, Any]:
+    """How many PCI devices of each kind there are, passed through ones among them, and which of
+    these kinds QEMU only imitates."""
+    kinds = {
+        address: kind
+        for address, kind in pci(folder).items()
+        if not read_text(folder / address / "class").startswith(BRIDGES)
+    }
+    imitated = {
+        kind
+        for address, kind in kinds.items()
+        if not kind.startswith(QEMU_VENDORS) and _subsystem(folder / address) == QEMU
+    }
+    counts = dict(sorted(Counter(kinds.values()).items()))
+    return {"pci.devices": counts, "pci.simulated": sorted(imitated)}
+
+
+def _subsystem(path: Path) -> tuple[str, str]:
+    return read_text(path / "subsystem_vendor"), read_text(path / "subsystem_device")
 
 
 def nics(folder: Path = NET, used: Collection[str] = ()) -> dict[str, Any]:
@@ -91,8 +118,12 @@ def nics(folder: Path = NET, used: Collection[str] = ()) -> dict[str, Any]:
 
 def driver_of(path: Path) -> str:
     """Name of the driver of a device in /sys."""
+    return _target(path / "device/driver")
+
+
+def _target(link: Path) -> str:
     with contextlib.suppress(OSError):
-        return (path / "device/driver").readlink().name
+        return link.readlink().name
     return ""
 
 

@@ -45,6 +45,9 @@ FIELDS: dict[str, Field] = {
     "thp": Field("transparent huge pages"),
     "filesystem": Field("file system of Strata's folder"),
     "virtualisation": Field("kind of machine"),
+    "machine.model": Field("make of the machine"),
+    "pci.devices": Field("PCI devices"),
+    "pci.simulated": Field("PCI devices that are simulated"),
     "accelerator": Field("accelerator of the virtual machine"),
     "clock.source": Field("clock source"),
     "clock.synchronised": Field("clock is synchronised", impact="allowed"),
@@ -52,6 +55,7 @@ FIELDS: dict[str, Field] = {
 }
 # Keys FAMILY.NAME.LEAF, by family and leaf; `{}` is the name.
 FAMILIES: dict[tuple[str, str], Field] = {
+    ("disk", "bus"): Field("bus of disk {}"),
     ("disk", "model"): Field("disk {}"),
     ("disk", "rotational"): Field("disk {} rotates"),
     ("disk", "scheduler"): Field("scheduler of disk {}"),
@@ -102,6 +106,7 @@ def capture(state_dir: Path, others: Collection[str] = ()) -> dict[str, Any]:
     folder = facts.existing(state_dir).resolve()
     values["filesystem"] = filesystem(read_text("/proc/mounts"), str(folder))
     values |= devices.disks() | devices.nics(used=devices.towards(others)) | devices.gpus()
+    values |= devices.bus()
     return {key: value for key, value in sorted(values.items()) if _is_known(value)}
 
 
@@ -180,6 +185,11 @@ def accelerator(virtualisation: str) -> str:
     return {"kvm": "kvm", "qemu-tcg": "tcg", "none": "none"}.get(virtualisation, "unknown")
 
 
+def machine_model(folder: Path = Path("/sys/class/dmi/id")) -> str:
+    """Maker and product, as the firmware has them; '' where it has none."""
+    return " ".join(filter(None, (read_text(folder / n) for n in ("sys_vendor", "product_name"))))
+
+
 def boost(folder: Path = CPU) -> bool | None:
     """Whether the CPU may exceed its base frequency; None where the kernel does not say."""
     told = (
@@ -250,6 +260,7 @@ READERS: dict[str, Callable[[], Any]] = {
     "thp": lambda: devices.chosen(read_text("/sys/kernel/mm/transparent_hugepage/enabled")),
     "virtualisation": facts.virtualisation,
     "accelerator": lambda: accelerator(facts.virtualisation()),
+    "machine.model": machine_model,
     "clock.source": lambda: read_text(f"{facts.CLOCKS}/current_clocksource"),
     "clock.synchronised": clock_synchronised,
     "python": platform.python_version,

@@ -186,14 +186,45 @@ def test_control_groups(tmp_path: Path, name: str, version: int) -> None:
 def test_disks_have_hardware_behind_them(tmp_path: Path) -> None:
     write(tmp_path / "loop0/queue/rotational", "1\n")
     write(tmp_path / "nvme0n1/device/model", "Samsung SSD 980 PRO 1TB   \n")
+    (tmp_path / "nvme0n1/device/subsystem").symlink_to("../../class/nvme")
     write(tmp_path / "nvme0n1/device/serial", "S5GXNF0R\n")
     write(tmp_path / "nvme0n1/queue/rotational", "0\n")
     write(tmp_path / "nvme0n1/queue/scheduler", "[none] mq-deadline\n")
     assert devices.disks(tmp_path) == {
+        "disk.nvme0n1.bus": "nvme",
         "disk.nvme0n1.model": "Samsung SSD 980 PRO 1TB",
         "disk.nvme0n1.rotational": False,
         "disk.nvme0n1.scheduler": "none",
     }
+
+
+def test_what_is_on_the_bus_and_what_of_it_is_imitated(tmp_path: Path) -> None:
+    # As a guest of QEMU shows them: bridge, virtio disk, and a device that looks like Intel's.
+    told = {
+        "00:00.0": ("0x8086", "0x1237", "0x060000", "0x1af4", "0x1100"),
+        "00:03.0": ("0x1af4", "0x1001", "0x010000", "0x1af4", "0x0002"),
+        "00:04.0": ("0x8086", "0x25ab", "0x088000", "0x1af4", "0x1100"),
+        "00:05.0": ("0x10de", "0x2330", "0x030200", "0x10de", "0x16c1"),
+        "00:06.0": ("0x10de", "0x2330", "0x030200", "0x10de", "0x16c1"),
+        "00:07.0": ("0x1b36", "0x000d", "0x0c0330", "0x1af4", "0x1100"),
+    }
+    for address, values in told.items():
+        names = ("vendor", "device", "class", "subsystem_vendor", "subsystem_device")
+        for name, value in zip(names, values, strict=True):
+            write(tmp_path / address / name, f"{value}\n")
+    assert devices.bus(tmp_path) == {
+        "pci.devices": {"10de:2330": 2, "1af4:1001": 1, "1b36:000d": 1, "8086:25ab": 1},
+        "pci.simulated": ["8086:25ab"],
+    }
+    assert devices.bus(tmp_path / "none") == {"pci.devices": {}, "pci.simulated": []}
+
+
+def test_the_make_of_a_machine(tmp_path: Path) -> None:
+    assert fingerprint.machine_model(tmp_path) == ""
+    write(tmp_path / "sys_vendor", "Dell Inc.\n")
+    assert fingerprint.machine_model(tmp_path) == "Dell Inc."
+    write(tmp_path / "product_name", "PowerEdge R740\n")
+    assert fingerprint.machine_model(tmp_path) == "Dell Inc. PowerEdge R740"
 
 
 def test_network_cards_and_bridges_that_last(tmp_path: Path) -> None:

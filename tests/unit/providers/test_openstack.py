@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,6 +48,17 @@ def test_a_name_that_the_cloud_does_not_know_is_refused_with_the_nearest() -> No
     offer.check_named("network", "guests", ["guests"], "openstack_network")
     with pytest.raises(Refused, match="did you mean 'guests'"):
         offer.check_named("network", "gests", ["guests", "lan"], "openstack_network")
+
+
+def test_security_groups_are_there_and_the_network_takes_them() -> None:
+    there = SimpleNamespace(security_groups=lambda: [SimpleNamespace(name="default")])
+    cloud = SimpleNamespace(network=there)
+    offer.check_groups(cloud, [], "lan", filters=False)
+    offer.check_groups(cloud, ["default"], "lan", filters=True)
+    with pytest.raises(Refused, match="did you mean 'default'"):
+        offer.check_groups(cloud, ["defualt"], "lan", filters=True)
+    with pytest.raises(Refused, match="lan has port security switched off"):
+        offer.check_groups(cloud, ["default"], "lan", filters=False)
 
 
 @pytest.mark.parametrize("given", [{"product_id": 250000.0}, {"alais": "h100"}, {"vendor_id": ""}])
@@ -109,6 +121,8 @@ def test_a_floating_address_is_the_one_that_is_reached() -> None:
     sixth = {"addr": "fd00::5", "version": 6, "OS-EXT-IPS:type": "fixed"}
     assert guests.address({"lan": [sixth, fixed, floating]}, "lan") == "203.0.113.9"
     assert guests.address({"lan": [sixth, fixed]}, "lan") == "10.0.0.5"
+    assert guests.address({"lan": [sixth, fixed]}, "lan", floating=True) == ""
+    assert guests.address({"lan": [fixed, floating]}, "lan", floating=True) == "203.0.113.9"
     assert guests.address({"lan": [sixth]}, "lan") == guests.address({}, "lan") == ""
 
 
@@ -144,6 +158,13 @@ def test_a_key_that_is_pinned_is_learnt_of_no_console(
     assert guests.write(pinned, one.values()) and not guests.write(pinned, one.values())
     assert guests.wait(cloud, ASKED, pinned, 60) == one
     assert compute.asked == ["id1"]
+
+
+def test_a_key_that_was_given_is_asked_for_nowhere(tmp_path: Path) -> None:
+    compute = Compute({"id1": [server("ACTIVE")]})
+    asked = dataclasses.replace(ASKED, host_keys={"vm1": "ssh-ed25519 given"})
+    one = guests.wait(SimpleNamespace(compute=compute), asked, tmp_path / "none", 60)
+    assert one["vm1"].key == "ssh-ed25519 given" and not compute.asked
 
 
 def test_a_fault_ends_the_waiting(tmp_path: Path) -> None:
@@ -212,9 +233,18 @@ def test_all_that_bears_the_name_of_the_testbed_is_found() -> None:
             keypairs=lambda: named("strata-lab"),
         ),
         image=SimpleNamespace(images=lambda: named(None, "strata-lab-abc")),
+        network=SimpleNamespace(
+            security_groups=lambda: named("default", "strata-lab"),
+            ips=lambda: [
+                SimpleNamespace(id="id-5", name="192.0.2.5", description="strata-lab-vm1"),
+                SimpleNamespace(id="id-6", name="192.0.2.6", description="strata-lab2-vm1"),
+            ],
+        ),
     )
     assert found.found(cloud, "lab") == {
         "servers": {"id-strata-lab-vm1": "strata-lab-vm1", "id-9": "renamed"},
+        "addresses": {"id-5": "192.0.2.5"},
+        "security_groups": {"id-strata-lab": "strata-lab"},
         "images": {"id-strata-lab-abc": "strata-lab-abc"},
         "keypairs": {"id-strata-lab": "strata-lab"},
         "nodes": {"id-7": "metal7"},

@@ -22,11 +22,14 @@ def found(cloud: Any, testbed: str) -> dict[str, dict[str, str]]:
     """By kind, the name of each thing that is there by its id.
 
     A server is the testbed's by its metadata, too, whatever somebody calls it, and so are nodes and
-    allocations of bare metal. A cloud without bare metal has none.
+    allocations of bare metal. Floating addresses are by their descriptions. A cloud without bare
+    metal has none.
     """
     listed = {
         "servers": cloud.compute.servers(),
         "flavors": cloud.compute.flavors(details=False, is_public=None),
+        "addresses": cloud.network.ips(),
+        "security_groups": cloud.network.security_groups(),
         "images": cloud.image.images(),
         "keypairs": cloud.compute.keypairs(),
         **(_metal(cloud) if cloud.has_service("baremetal") else {}),
@@ -49,7 +52,7 @@ def _metal(cloud: Any) -> dict[str, Iterable[Any]]:
 
 
 def _is_of(item: Any, testbed: str, mine: str) -> bool:
-    called = item.name or ""
+    called = (item.name or "", getattr(item, "description", None) or "")
     notes = (getattr(item, kind, None) or {} for kind in ("metadata", "extra"))
     tagged = any(note.get(TAG) == testbed for note in notes)
-    return tagged or called == mine or called.startswith(f"{mine}-")
+    return tagged or any(one == mine or one.startswith(f"{mine}-") for one in called)

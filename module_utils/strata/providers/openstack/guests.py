@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,17 @@ def host_key(console: str) -> str:
     return found[0] if found else ""
 
 
-def address(addresses: Mapping[str, Iterable[Mapping[str, Any]]], network: str) -> str:
-    """The server's IPv4 address, a floating one where it has one; '' before it has any."""
+def address(
+    addresses: Mapping[str, Iterable[Mapping[str, Any]]], network: str, *, floating: bool = False
+) -> str:
+    """The server's IPv4 address, or its `floating` one; '' before it has it.
+
+    One that somebody else gave it is as good as one that was asked for.
+    """
     every = [entry for entry in addresses.get(network, []) if entry["version"] == IPV4]
-    every.sort(key=lambda entry: entry.get("OS-EXT-IPS:type") != "floating")
-    return str(every[0]["addr"]) if every else ""
+    outside = [entry for entry in every if entry.get("OS-EXT-IPS:type") == "floating"]
+    found = outside or ([] if floating else every)
+    return str(found[0]["addr"]) if found else ""
 
 
 def known(path: Path) -> dict[str, tuple[str, str]]:
@@ -67,11 +73,15 @@ def write(path: Path, guests: Iterable[Guest]) -> bool:
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked of the cloud: by host the server's id, and the devices that it is given."""
+    """What was asked of the cloud: by host the server's id, the devices and the host key that it is
+    given; and whether servers have floating addresses.
+    """
 
     servers: Mapping[str, str]
     network: str
     devices: Mapping[str, str]
+    floating: bool = False
+    host_keys: Mapping[str, str] = field(default_factory=dict)
 
 
 def look(cloud: Any, asked: Asked, pinned: Path) -> dict[str, Guest]:
@@ -116,10 +126,11 @@ def _guest(
     if seen.status == "ERROR":
         said = (seen.fault or {}).get("message", "it says no cause")
         raise faults.refused(host, said, asked.devices.get(host, ""))
-    at = address(seen.addresses or {}, asked.network)
+    at = address(seen.addresses or {}, asked.network, floating=asked.floating)
     if seen.status != "ACTIVE" or not at:
         return None
-    key = before[server][1] if server in before else host_key(_console(cloud, server))
+    key = before.get(server, ("", ""))[1] or asked.host_keys.get(host)
+    key = key or host_key(_console(cloud, server))
     return Guest(server, at, key) if key else None
 
 

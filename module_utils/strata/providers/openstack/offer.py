@@ -34,6 +34,21 @@ def check_named(kind: str, name: str, known: Iterable[str], setting: str) -> Non
         )
 
 
+def check_groups(cloud: Any, groups: Iterable[str], network: str, *, filters: bool) -> None:
+    """Raises Refused unless the cloud has these security groups, and the network takes any."""
+    groups = list(groups)
+    known = {group.name for group in cloud.network.security_groups()} if groups else set()
+    for group in groups:
+        check_named("security group", group, sorted(known), "openstack_security_groups")
+    if groups and not filters:
+        raise Refused(
+            "servers have security groups where their network filters",
+            given=f"openstack_security_groups: {groups}; {network} has port security switched off",
+            then="leave openstack_security_groups out, or have the network's port security "
+            "switched on",
+        )
+
+
 def check_device(host: str, device: Mapping[str, Any]) -> None:
     """Raises Refused unless the device says by what the cloud and by what the guest knows it."""
     wrong = {"count", *device} ^ DEVICE

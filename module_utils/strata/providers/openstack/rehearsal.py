@@ -19,9 +19,10 @@ MARK = "STRATA_CLOUD"
 APART = ("dnsmasq", "privsep-helper", "qemu-system")
 COMMENT = "strata-openstack"
 LINKS = ("osguests0", "osguests1", "brmetal")
-# How Neutron begins the names of bridges, of links to guests, and of where its servers of DHCP are.
+# How Neutron begins the names of bridges, of links to guests, and of where its servers of DHCP and
+# its routers are.
 NEUTRONS = ("brq", "tap")
-SPACES = "qdhcp-"
+SPACES = ("qdhcp-", "qrouter-")
 DOMAINS = Path("/etc/libvirt/qemu")
 GENTLE_S, PATIENCE_S = 10.0, 30.0
 
