@@ -133,6 +133,8 @@ class Group:
                 "servers": addresses[-1:] if kind == "servers" else [],
                 "listen": PORTS[kind],
                 "key": key,
+                "find_s": ROUND_S,
+                "silent_s": ROUND_S,
             }
             told = json.dumps({"kind": kind, "bytes": size, "cluster": cluster})
             self.processes.append(start(node, told, quiet=kind == "tf"))
