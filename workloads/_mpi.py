@@ -82,7 +82,7 @@ class World:
 
     def about(self) -> str:
         """Which MPI it is, for the record."""
-        return str(self._mpi.Get_library_version()).split("\n", 1)[0].replace("\t", " ")
+        return " ".join(str(self._mpi.Get_library_version()).splitlines()[0].split())
 
 
 def _start(team: Team) -> Any:
@@ -90,7 +90,7 @@ def _start(team: Team) -> Any:
     links = team.links.all()
     os.environ |= {
         "MPI4PY_LIBMPI": str(library),
-        "PMI_FD": str(theirs.fileno()),
+        "PMI_FD": str(theirs.detach()),  # MPICH's from here on
         "PMI_RANK": str(team.index),
         "PMI_SIZE": str(team.workers),
         "MPIR_CVAR_CH4_NETMOD": "ofi",
