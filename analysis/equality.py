@@ -26,12 +26,17 @@ COLUMNS = ["case", "arm", "short", "cell", "what", "ours", "baseline", "pairs"]
 # What a difference in a level explains: the beginnings of the facts that follow from it.
 _SPREAD = ("hosts", "host.", "reported.threads", "reported.cpus", "computed.loss")
 _CPUS = ("reported.threads", "reported.cpus", "reported.quota")
+_FRAMEWORK = tuple(
+    f"reported.{name}"
+    for name in ("tensorflow", "jax", "keras", "numpy", "blas", "onednn", "threads", "devices")
+)
 EXPLAINED: dict[str, tuple[str, ...]] = {
     "substrate": ("hosts", "host.virtualisation", "host.accelerator"),
     **dict.fromkeys(("cpus", "quota", "numa"), _CPUS),
     **dict.fromkeys(("distribution", "workers", "servers", "placement"), _SPREAD),
     **dict.fromkeys(("intra_op_threads", "inter_op_threads"), ("reported.threads",)),
     **dict.fromkeys(("device", "gpus"), ("reported.devices", *_CPUS)),
+    "framework": _FRAMEWORK,
 }
 # Levels that leave alone what is computed; any other may change it.
 SAME_WORK = {"substrate", "runtime", "network", "label", "cpus", "memory", "numa", "quota",

@@ -282,12 +282,13 @@ def usable(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_digests(trials: pd.DataFrame) -> None:
-    """Raise UnequalDigests unless all usable trials of an image family, and all of a workload, ran
-    the same image, and all ran on the same data.
+    """Raise UnequalDigests unless all usable trials of an image family, and all of a workload with
+    one framework, ran the same image, and all ran on the same data.
     """
     chosen = usable(trials)
-    for group in ("family", "workload"):
-        for _, alike in chosen.groupby(group):
+    framework = [name for name in ("framework",) if name in chosen]
+    for group in (["family"], ["workload", *framework]):
+        for _, alike in chosen.groupby(group, dropna=False):
             _check_same(alike, "image", "workload images")
     _check_same(chosen, "dataset", "data sets")
 

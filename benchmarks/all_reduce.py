@@ -6,6 +6,7 @@ directions, and takes in turn, in random order in each round:
     stream    plain TCP around the ring, both directions of each link in use: the goodput
     ring      the workloads' own ring
     tf        TensorFlow's ring over gRPC (MultiWorkerMirroredStrategy)
+    mpi       MPICH's all-reduce, by the algorithm that it takes for the size
     servers   synchronous exchange with one parameter server on a node of its own
 
 A ratio is the limit over the time, within its round: 2 (n - 1) / n x bytes / goodput for rings, n x
@@ -31,9 +32,9 @@ from typing import IO, Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-KINDS = ("stream", "ring", "tf", "servers")
+KINDS = ("stream", "ring", "tf", "mpi", "servers")
 NETWORK = "10.231.77"
-PORTS = {"stream": 29400, "ring": 29401, "tf": 29402, "servers": 29403}
+PORTS = {"stream": 29400, "ring": 29401, "tf": 29402, "mpi": 29403, "servers": 29404}
 STREAM_S = 1.0
 ROUND_S = 120.0
 UNITS = {"gbit": 1e9, "mbit": 1e6, "kbit": 1e3}
@@ -132,6 +133,8 @@ class Group:
                 "servers": addresses[-1:] if kind == "servers" else [],
                 "listen": PORTS[kind],
                 "key": key,
+                "find_s": ROUND_S,
+                "silent_s": ROUND_S,
             }
             told = json.dumps({"kind": kind, "bytes": size, "cluster": cluster})
             self.processes.append(start(node, told, quiet=kind == "tf"))
@@ -219,8 +222,8 @@ def spread(values: list[float]) -> str:
 
 def member(told: dict[str, Any]) -> None:
     """One process: does a round for each line that comes."""
-    once = {"stream": _stream, "ring": _ring, "tf": _tensorflow, "servers": _servers}[told["kind"]]
-    do = once(told)
+    kinds = {"ring": _ring, "tf": _tensorflow, "mpi": _mpi, "stream": _stream, "servers": _servers}
+    do = kinds[told["kind"]](told)
     print("said 0", flush=True)
     for _ in sys.stdin:
         print(f"said {do()}", flush=True)
@@ -263,6 +266,17 @@ def _ring(told: dict[str, Any]) -> Callable[[], float]:
     ring = Ring(team.index, team.workers, team.ring())
     vector = np.ones(told["bytes"] // 4, np.float32)
     return lambda: _timed(team, lambda: ring.reduce(vector, 1 / team.workers))
+
+
+def _mpi(told: dict[str, Any]) -> Callable[[], float]:
+    import numpy as np  # noqa: PLC0415
+
+    from workloads._mpi import World  # noqa: PLC0415
+
+    team = _team(told)
+    world = World(team)
+    vector = np.ones(told["bytes"] // 4, np.float32)
+    return lambda: _timed(team, lambda: world.reduce(vector, 1 / team.workers))
 
 
 def _servers(told: dict[str, Any]) -> Callable[[], float]:

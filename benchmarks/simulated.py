@@ -118,7 +118,14 @@ class Hosts:
             document["metrics"] = {"rate": {"value": rate, "unit": "hashes/s"}}
             if trial["side"]:
                 steps = _steps(self._now + late, rate)
-        return {"record": document, "steps": steps, "usage": [], "stdout": "", "stderr": ""}
+        return {
+            "record": document,
+            "steps": steps,
+            "trace": "",
+            "usage": [],
+            "stdout": "",
+            "stderr": "",
+        }
 
 
 def work(levels: dict[str, Any]) -> int:

@@ -1,7 +1,8 @@
 """The image families: which workloads share one root filesystem, and what is in it.
 
-A workload names its family. A family is a file, `requirements/images/NAME.yml`, and where it has
-packages of Python their lock beside it, `NAME.txt`.
+A workload names its family, or has several, and its option `framework` says which. A family is a
+file, `requirements/images/NAME.yml`, and where it has packages of Python their lock beside it,
+`NAME.txt`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from strata import units
+from strata.cell import Levels
 from strata.errors import Refused
 from strata.image.build import Source
 
@@ -20,6 +22,7 @@ import workloads
 
 from . import strict_yaml
 
+FRAMEWORK = "framework"  # the option whose level is a family
 FOLDER = Path(__file__).resolve().parents[1] / "requirements/images"
 
 
@@ -52,9 +55,9 @@ class Family:
         }
 
 
-def of(workload: str) -> str:
-    """The name of the family that a workload is in."""
-    return workloads.workload(workload).FAMILY
+def of(workload: str, options: Levels) -> str:
+    """The name of the family that a workload with these options is in."""
+    return str(options.get(FRAMEWORK, workloads.workload(workload).FAMILY))
 
 
 def load(name: str, folder: Path = FOLDER) -> Family:

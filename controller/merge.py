@@ -113,6 +113,7 @@ def trial(parts: list[Outcome], declared: dict[str, Any]) -> Outcome:
     return {
         "record": found,
         "steps": "\n".join(json.dumps(row) for member in rows for row in member),
+        "trace": parts[0]["trace"],
         "usage": usage,
         "stdout": _logs(parts, members, "stdout"),
         "stderr": _logs(parts, members, "stderr"),
@@ -328,7 +329,8 @@ def lost(base: dict[str, Any], member: dict[str, Any], why: str) -> Outcome:
         "reason": {"cause": "host_lost", "message": f"{member['host']}: {why}"},
         "member": {key: member[key] for key in ("role", "index", "host")},
     }
-    return {"record": document, "steps": "", "usage": [], "stdout": "", "stderr": ""}
+    nothing = dict.fromkeys(("steps", "trace", "stdout", "stderr"), "")
+    return {"record": document, "usage": [], **nothing}
 
 
 def _who(part: Outcome) -> tuple[str, int]:

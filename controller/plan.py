@@ -207,7 +207,10 @@ def _trials(cell: Cell, repetition: int, hosts: list[str], side: int) -> list[Tr
 
 
 def _trial(name: str, cell: Cell, repetition: int, role: str, hosts: list[str]) -> Trial:
-    family, scratch = families.of(cell.workload), workloads.workload(cell.workload).WRITABLE
+    family, scratch = (
+        families.of(cell.workload, cell.options),
+        workloads.workload(cell.workload).WRITABLE,
+    )
     roster = topology.roster(cell, hosts)
     return Trial(name, cell.name, repetition, role, family, cell.levels, roster, scratch)
 

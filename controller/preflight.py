@@ -161,7 +161,7 @@ def dataset_of(experiment: Experiment, given: str, beside: Path) -> dict[str, An
     if asked.path is None and asked.generate is not None:
         options = resolve_options(asked.generate.workload, asked.generate.options)
         made = {"workload": asked.generate.workload, "options": options}
-        key, family = dataset.key(asked.name, made), families.of(asked.generate.workload)
+        key, family = dataset.key(asked.name, made), families.of(asked.generate.workload, options)
         return {
             **{"name": asked.name, "path": None, "generate": made, "key": key},
             "family": family,

@@ -8,6 +8,7 @@ slots without a record are what is left to do.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import shutil
@@ -407,6 +408,8 @@ class Run:
                 _write_table(aside / f"{name}.parquet", rows)
         for name in ("stdout", "stderr"):
             files.write(aside / f"{name}.log", outcome[name].encode(errors="replace"))
+        if outcome["trace"]:
+            files.write(aside / record.TRACE, base64.b64decode(outcome["trace"]))
         files.write_json(aside / "record.json", document)
         aside.rename(final)
         files.sync_folder(final.parent)

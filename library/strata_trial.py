@@ -98,6 +98,9 @@ outcomes:
     steps:
       description: The steps, a JSON object on each line.
       type: str
+    trace:
+      description: A trace of TensorFlow's profiler in base64, where the experiment asks for one, or empty.
+      type: str
     usage:
       description: The samples of host and workload.
       type: list

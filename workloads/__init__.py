@@ -12,7 +12,8 @@ marks what they share. Each gives
                          CLIENT_AND_SERVER
     PORTS                where its members listen (`workloads._declare.Port`), if they are several;
                          `context.peers` says where each is, or `context.place` to those that train
-    FAMILY               the image that it is in: a file in requirements/images
+    FAMILY               the image that it is in: a file in requirements/images; of one that has the
+                         option `framework` the image is that of its level
     WRITABLE             whether it needs space to write to beside OUT and a small /tmp: a folder of
                          the trial's own, `context.scratch`; `workloads._storage` has an option
                          for where that is

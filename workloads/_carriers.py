@@ -1,5 +1,5 @@
-"""What brings the gradients of all workers together: by Strata's own means here, by TensorFlow's in
-`_grpc`.
+"""What brings the gradients of all workers together: by Strata's own means or MPI here, by
+TensorFlow's in `_grpc`.
 
     carrier.begin(variables)         the servers, where there are any, get the initial values
     new = carrier.swap(pieces, ending) a gradient of each variable in, what is new of each out
@@ -13,7 +13,6 @@ without a copy.
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from workloads._ring import Ring
 from workloads._servers import ALIGN, Client, Vector, aligned
 from workloads._wire import Link
 
@@ -56,18 +55,23 @@ class Flat:
         ]
 
 
-class OwnRing:
-    """All workers in a ring."""
+class Reducer(Protocol):
+    """What sums a vector over all workers: `_ring.Ring`, `_mpi.World`."""
+
+    def reduce(self, vector: Vector, scale: float = 1.0) -> None:
+        """In place, the sum times `scale`, the same in each; PeerError when a peer is gone."""
+
+
+class AllReduced:
+    """All workers' gradients, summed as one vector."""
 
     values = False
     global_steps = 0
 
-    def __init__(
-        self, index: int, workers: int, links: tuple[Link, Link] | None, variables: Sequence[Any]
-    ) -> None:
-        """`links`: onward, inward; None for a lone worker."""
+    def __init__(self, reducer: Reducer, workers: int, variables: Sequence[Any]) -> None:
+        """`reducer` sums over so many workers."""
         flat = Flat(variables)
-        self._ring, self._scale = Ring(index, workers, links), 1.0 / workers
+        self._reducer, self._scale = reducer, 1.0 / workers
         # One value more: how many workers were told to end.
         self._vector = aligned(flat.length + ALIGN)
         self._vote = self._vector[flat.length : flat.length + 1]
@@ -82,12 +86,12 @@ class OwnRing:
         for view, piece in zip(self._views, pieces, strict=True):
             view[...] = piece
         self._vote[0] = ending
-        self._ring.reduce(self._vector, self._scale)
+        self._reducer.reduce(self._vector, self._scale)
         self.stop = bool(self._vote[0] > 0)
         return self._new
 
     def goodbye(self) -> None:
-        """The ring just ends."""
+        """There are no servers."""
 
 
 class OwnServers:

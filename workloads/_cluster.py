@@ -43,11 +43,11 @@ REASON_S = 1.0  # how long to wait for the first cause of a failure, once it is 
 class SharedOptions(ThreadOptions):
     """Options of a workload whose workers share their gradients."""
 
-    transport: Literal["strata", "tensorflow"] = field(
+    transport: Literal["strata", "tensorflow", "mpi"] = field(
         default="strata",
         metadata={
-            "help": "what carries the gradients: Strata's own sockets, or TensorFlow's gRPC; of a "
-            "lone worker nothing",
+            "help": "what carries the gradients: Strata's own sockets, TensorFlow's gRPC, or MPI; "
+            "of a lone worker nothing",
             "unit": "",
         },
     )
@@ -92,15 +92,16 @@ class Alone:
 class Team(Alone):
     """This process among its peers."""
 
-    def __init__(self, place: Place, transport: str = OWN) -> None:
-        """Finds all peers; PeerError naming those who are not there."""
+    def __init__(self, place: Place, transport: str = OWN, name: str = "") -> None:
+        """Finds all peers of that workload; PeerError naming those who are not there."""
         if place.mode not in TRANSPORTS[transport]:
             raise BadInputError(
                 f"transport: {transport} has {', '.join(TRANSPORTS[transport])} "
                 f"(example: transport: {OWN}); given: {place.mode}"
             )
-        self.place, self.transport = place, transport
-        self.theirs: Any = None  # what TensorFlow carries the gradients with
+        self.place, self.transport, self.name = place, transport, name
+        self.theirs: Any = None  # what TensorFlow or MPI carries the gradients with
+        self.over = False  # whether all are done, or this process has failed
         self.index, self.workers = place.me.index, len(place.workers)
         self.chief, self.serves = place.me == place.chief, place.me.role == "server"
         self.links: Links = find(place)
@@ -112,11 +113,15 @@ class Team(Alone):
         self.window: tuple[int, int, int, int] | None = None
 
     def connect(self) -> None:
-        """TensorFlow listens from here on, if it is to carry the gradients. FailureError."""
-        if self.transport != OWN:
+        """TensorFlow or MPI listens from here on, if it is to carry the gradients. FailureError."""
+        if self.transport == "tensorflow":
             from workloads import _grpc  # noqa: PLC0415
 
             self.theirs = _grpc.start(self.place)
+        elif self.transport == "mpi":
+            from workloads import _mpi  # noqa: PLC0415
+
+            self.theirs = _mpi.World(self)
 
     def ring(self) -> tuple[Link, Link] | None:
         """Links onward and from behind."""
@@ -231,8 +236,11 @@ class Team(Alone):
         if self.exchange is not None:
             self.exchange.carrier.goodbye()
         self.meet("end")
+        self.over = True
         self.synchronise()
         self.meet("clocks compared")
+        if self.transport == "mpi":
+            context.environment["mpi"] = self.theirs.about()
         context.cluster = self.summary()
 
     def summary(self) -> dict[str, Any]:
@@ -240,7 +248,7 @@ class Team(Alone):
         offset, error = self.clock()
         window = self.window or (0, 0, 0, 0)
         exchange = self.exchange
-        counted = self.transport == OWN  # what TensorFlow sends it does not tell
+        counted = self.transport == OWN  # what the others send they do not tell
         return {
             "transport": self.transport,
             "role": self.place.me.role,
@@ -298,7 +306,8 @@ def joined(context: Context, options: Options) -> Iterator[Alone]:
         yield Alone()
         return
     # Another workload's `transport` is its own affair, and so is what it listens with.
-    team = Team(context.place, options.transport if isinstance(options, SharedOptions) else OWN)
+    transport = options.transport if isinstance(options, SharedOptions) else OWN
+    team = Team(context.place, transport, context.name)
     try:
         team.agree("options", repr(options))
         context.mark("joined")
@@ -306,6 +315,7 @@ def joined(context: Context, options: Options) -> Iterator[Alone]:
         team.measure_paths()
         yield team
     except BaseException as error:
+        team.over = True
         cause = team.first_cause(error)
         team.abort(cause)
         if cause is not error:
@@ -403,14 +413,16 @@ class Exchange:
 def carrier(team: Team, variables: Sequence[Any], optimizer: Any) -> "Carrier":
     """What brings the gradients of these variables together, as mode and transport say."""
     from workloads import _carriers, _grpc  # noqa: PLC0415  they import numpy
+    from workloads._ring import Ring  # noqa: PLC0415
 
     place, ring = team.place, team.place.mode == "ring"
-    if team.transport != OWN:
+    if team.transport == "tensorflow":
         if ring:
             return _grpc.Ring(team.theirs, variables)
         return _grpc.Client(team.theirs, place, team.data, variables, optimizer)
     if ring:
-        return _carriers.OwnRing(team.index, team.workers, team.ring(), variables)
+        own = Ring(team.index, team.workers, team.ring())
+        return _carriers.AllReduced(team.theirs or own, team.workers, variables)
     return _carriers.OwnServers(team.data, place.synchronous, variables)
 
 

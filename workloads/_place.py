@@ -10,7 +10,7 @@ Role = Literal["worker", "server"]
 MODES = ("ring", "ps_async", "ps_sync")
 # What each transport of gradients can do. TensorFlow 2 has no servers that wait for all workers.
 OWN = "strata"
-TRANSPORTS = {OWN: MODES, "tensorflow": ("ring", "ps_async")}
+TRANSPORTS = {OWN: MODES, "tensorflow": ("ring", "ps_async"), "mpi": ("ring",)}
 PORTS = range(1, 65536)
 KEY_BYTES = 16  # at least
 

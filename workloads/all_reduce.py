@@ -6,6 +6,7 @@ all-reduce it is:
 
     strata       the ring of Strata's own training (`workloads._ring`)
     tensorflow   TensorFlow's ring over gRPC, as MultiWorkerMirroredStrategy has it
+    mpi          MPICH's, over TCP, by whichever algorithm it takes for the size
     nccl         NVIDIA's, through TensorFlow; refused where TensorFlow sees no GPU
 
 What bounds it is the latency of a message for small vectors, and the link for large ones. `limit`
@@ -55,7 +56,7 @@ class Options(ThreadOptions):
     """Options of `all_reduce`."""
 
     size: int = field(default=2**20, metadata={"help": "of the vector of float32", "unit": "bytes"})
-    transport: Literal["strata", "tensorflow", "nccl"] = field(
+    transport: Literal["strata", "tensorflow", "mpi", "nccl"] = field(
         default="strata", metadata={"help": "whose all-reduce", "unit": ""}
     )
     warmup_steps: int = field(
@@ -95,7 +96,9 @@ def run(options: Options, context: Context) -> None:
             "cluster: all_reduce is between workers (example: factors: {workers: [2]}); given: null"
         )
     with _cluster.joined(context, options) as team:
-        reduce = (_ring if options.transport == "strata" else _collective)(options, context, team)
+        reduce = (_vector if options.transport in ("strata", "mpi") else _collective)(
+            options, context, team
+        )
         context.mark("built")
         took = _measure(options, context, team, reduce)
         team.finish(context)
@@ -155,20 +158,25 @@ def _measure(
     return took
 
 
-def _ring(options: Options, _context: Context, team: _cluster.Alone) -> Callable[[], float]:
-    """Strata's ring: the mean, in place."""
+def _vector(options: Options, context: Context, team: _cluster.Alone) -> Callable[[], float]:
+    """Strata's ring, or MPI: the mean, in place."""
     import numpy as np  # noqa: PLC0415
 
-    from workloads._ring import Ring  # noqa: PLC0415
+    from workloads import _mpi, _ring  # noqa: PLC0415
 
     assert isinstance(team, _cluster.Team)  # noqa: S101 - it has a place
-    ring = Ring(team.index, team.workers, team.ring())
+    reducer: _mpi.World | _ring.Ring
+    if options.transport == "mpi":
+        reducer = world = _mpi.World(team)
+        context.environment["mpi"] = world.about()
+    else:
+        reducer = _ring.Ring(team.index, team.workers, team.ring())
     vector = np.empty(options.size // FLOAT, np.float32)
     begin, end = vector[:1], vector[-1:]
 
     def reduce() -> float:
         begin[0] = end[0] = team.index + 1
-        ring.reduce(vector, 1 / team.workers)
+        reducer.reduce(vector, 1 / team.workers)
         return float(begin[0] + end[0]) / 2
 
     vector[:] = 1
@@ -182,6 +190,11 @@ def _collective(options: Options, context: Context, team: _cluster.Alone) -> Cal
     assert context.place is not None  # noqa: S101 - it has a team
     import tensorflow as tf  # noqa: PLC0415  heavy
 
+    if device == "gpu" and not tf.config.list_physical_devices("GPU"):
+        raise BadInputError(
+            "transport: nccl needs a GPU that TensorFlow sees (example: transport: strata); "
+            "given: nccl, and none is visible"
+        )
     _tensorflow.configure(options, context.cpus, 0, device)
     strategy = _grpc.strategy(context.place, nccl=options.transport == "nccl")
     context.environment.update(_tensorflow.environment())

@@ -21,11 +21,12 @@ from tests.conftest import REPO, STATE, playbook
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 HERE = plan.Host("localhost", "vm", ("native", "docker"), 2)
 # Of the smallest slice of an experiment the one cell with these levels, for each runtime.
-CHOSEN: dict[str, dict[str, Any]] = {
-    "ibm2018_recurrent": {"kernel": "gru 64x4x10", "direction": "training"},
-    "ibm2018_fathom": {"model": "memnet"},
-    "ibm2018_all_reduce": {"transport": "tensorflow"},
-}
+CHOSEN: list[tuple[str, dict[str, Any]]] = [
+    ("ibm2018_recurrent", {"kernel": "gru 64x4x10", "direction": "training"}),
+    ("ibm2018_fathom", {"model": "memnet"}),
+    ("ibm2018_all_reduce", {"transport": "tensorflow"}),
+    ("ibm2018_all_reduce", {"transport": "mpi"}),
+]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def image(deployed: None) -> dict[str, str]:
 def test_each_runs_and_tells_what_it_declares(
     image: dict[str, str], tmp_path: Path, runtime: str
 ) -> None:
-    for name, levels in CHOSEN.items():
+    for name, levels in CHOSEN:
         network = {"native": "host", "docker": "bridge"}[runtime]
         wanted = {**levels, "runtime": runtime, "network": network, "label": ""}
         made = plan.make(load(REPO / f"experiments/{name}.yml", "smoke"), [HERE])

@@ -8,6 +8,7 @@ gives a `task.Task`: the network, its examples, its loss, and how many answers a
     task.py      what a model gives
     data.py      images whose classes can be told apart
     train.py     the loop over epochs, and what is said about it
+    with_jax.py  the step in JAX; `framework` chooses it, and with it the image family
 
 The first epoch is apart from the others: it waits for its examples, which are made or read when
 they are first asked for, and its first step compiles. All later ones are measured. What bounds
@@ -55,7 +56,12 @@ MEMORY = 2 * 2**30
 
 
 def run(options: Options, context: Context) -> None:
-    """Trains, or infers; imports TensorFlow."""
-    from workloads.deep_models import train  # noqa: PLC0415  heavy
+    """Trains, or infers; imports the framework."""
+    if options.framework == "jax":
+        from workloads.deep_models import with_jax  # noqa: PLC0415  heavy
 
-    train.run(options, context)
+        with_jax.run(options, context)
+    else:
+        from workloads.deep_models import train  # noqa: PLC0415  heavy
+
+        train.run(options, context)

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from workloads._options import Options as Base
 from workloads._options import refuse
 from workloads._tensorflow import ThreadOptions
 
-COMMON = ("model", "task", "size", "batch_size", "epochs")
+COMMON = ("model", "framework", "task", "size", "batch_size", "epochs")
 
 # fmt: off
 Model = Literal[
@@ -49,12 +48,20 @@ FLOPS_PER_CORE = 5e9
 STARTUP_S = 30.0
 STEP_OVERHEAD_S = 0.02
 
+# Of the networks those of the study that compared frameworks.
+OF_JAX = ("fcn5", "cifar_alexnet", "cifar_resnet50", "ptb_lstm")
+THREADS = ("intra_op_threads", "inter_op_threads")  # JAX has as many as the trial has CPUs
+
 
 @dataclass(frozen=True)
-class Shared(Base):
-    """What all frameworks have: which network, how large all is, how long it goes on."""
+class Options(ThreadOptions):
+    """Options of `deep_models`."""
 
-    model: str = ""
+    model: Model = field(default="fcn5", metadata={"help": "which network", "unit": ""})
+    # Its level is the image family of the trial.
+    framework: Literal["tensorflow", "jax"] = field(
+        default="tensorflow", metadata={"help": "what computes", "unit": ""}
+    )
     task: Literal["training", "inference"] = field(
         default="training",
         metadata={"help": "inference is with weights that were never trained", "unit": ""},
@@ -78,27 +85,6 @@ class Shared(Base):
         default=0.0, metadata={"help": "of Adam; 0: the model's own", "unit": "1"}
     )
     seed: int = field(default=1, metadata={"help": "of weights and examples", "unit": "1"})
-
-    def __post_init__(self) -> None:
-        """Resolves what is as published, and refuses what cannot run."""
-        known = sizes_of(self.model, self.size)
-        for name in ("batch_size", "examples", "learning_rate"):
-            self.at_least(0, name)
-            if not getattr(self, name):
-                object.__setattr__(self, name, getattr(known, name))
-        self.at_least(2, "epochs")
-        self.at_least(0, "seed")
-        if not self.learning_rate < float("inf"):
-            raise refuse("learning_rate", "must be finite", 0.001, self.learning_rate)
-        if self.examples < self.batch_size:
-            raise refuse("examples", "must be at least a batch", known.examples, self.examples)
-
-
-@dataclass(frozen=True)
-class Options(Shared, ThreadOptions):
-    """Options of `deep_models`."""
-
-    model: Model = field(default="fcn5", metadata={"help": "which network", "unit": ""})
     data: Literal["made", "real"] = field(
         default="made",
         metadata={
@@ -111,11 +97,33 @@ class Options(Shared, ThreadOptions):
     )
 
     def __post_init__(self) -> None:
-        """Refuses what cannot run."""
-        ThreadOptions.__post_init__(self)
-        Shared.__post_init__(self)
+        """Resolves what is as published, and refuses what cannot run."""
+        super().__post_init__()
+        known = sizes_of(self.model, self.size)
+        for name in ("batch_size", "examples", "learning_rate"):
+            self.at_least(0, name)
+            if not getattr(self, name):
+                object.__setattr__(self, name, getattr(known, name))
+        self.at_least(2, "epochs")
+        self.at_least(0, "seed")
+        if not self.learning_rate < float("inf"):
+            raise refuse("learning_rate", "must be finite", 0.001, self.learning_rate)
+        if self.examples < self.batch_size:
+            raise refuse("examples", "must be at least a batch", known.examples, self.examples)
+        if self.framework == "jax":
+            self._check_jax()
         if self.data == "real" and (self.model, self.size) != ("fcn5", "published"):
             raise refuse("data", "real data is for fcn5 as published", "made", "real")
+
+    def _check_jax(self) -> None:
+        """Refuses what is there with TensorFlow only."""
+        if self.model not in OF_JAX:
+            rule = f"with jax must be one of {', '.join(OF_JAX)}"
+            raise refuse("model", rule, "fcn5", self.model)
+        for name, only in (("data", "made"), ("device", "cpu"), *((t, 0) for t in THREADS)):
+            given = getattr(self, name)
+            if given != only:
+                raise refuse(name, f"with jax must be {only}", only, given)
 
 
 def sizes_of(model: str, size: str) -> Published:
@@ -123,7 +131,7 @@ def sizes_of(model: str, size: str) -> Published:
     return PUBLISHED[model] if size == "published" else SMALL
 
 
-def estimate(options: Shared, cores: float) -> float:
+def estimate(options: Options, cores: float) -> float:
     """Seconds of a trial: rough, pessimistic."""
     forward = sizes_of(options.model, options.size).forward
     work = 3 * forward * options.examples * options.epochs

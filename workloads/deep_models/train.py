@@ -12,7 +12,7 @@ from typing import Any
 
 from workloads import _idx, _tensorflow
 from workloads._output import Context, FailureError
-from workloads.deep_models.options import Options, Shared
+from workloads.deep_models.options import Options
 from workloads.deep_models.task import CLIP, Task
 
 ASKED = 145  # examples at least that the network is asked about, as many as MIT LL had
@@ -46,7 +46,7 @@ def build(options: Options, context: Context | None = None) -> Task:
         return network(options, context.data_dir if context and options.data == "real" else None)
 
 
-def network(options: Shared, folder: Path | None = None) -> Task:
+def network(options: Options, folder: Path | None = None) -> Task:
     """The same in the framework that Keras has for its backend; in `folder` are real examples."""
     module = importlib.import_module(f"workloads.deep_models.models.{options.model}")
     task: Task = module.build(options, folder)
@@ -103,7 +103,7 @@ def compiled_later(function: Callable[..., Any]) -> Callable[..., Any]:
 class Loop:
     """All epochs, each a number of steps that wait for their batch, compute and fetch a value."""
 
-    options: Shared
+    options: Options
     context: Context
     task: Task
     step: Callable[..., Any]
@@ -170,7 +170,7 @@ class Loop:
         return True
 
 
-def summarise(options: Shared, context: Context, task: Task, loop: Loop, cpu: float) -> None:
+def summarise(options: Options, context: Context, task: Task, loop: Loop, cpu: float) -> None:
     """The scalars; the throughput is that of the measured epochs."""
     marks, scalar = context.marks, context.scalar
     window = marks["measured_end"] - marks["warmup_end"]

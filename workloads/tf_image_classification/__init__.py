@@ -6,7 +6,7 @@ folder.py     what a data folder holds            data.py   batches, synthetic a
 train.py      the step, the loop, the result       probe.py  the input alone
 """
 
-from workloads import _cluster
+from workloads import _cluster, _trace
 from workloads._declare import WORKERS_AND_SERVERS, Metric
 from workloads._output import Context
 from workloads.tf_image_classification.options import COMMON, Options, estimate
@@ -38,6 +38,7 @@ METRICS = (
     Metric("flop_per_image", "Work per image", "FLOP"),
     Metric("loss_first", "First loss", "1"),
     Metric("loss_last", "Last loss", "1"),
+    *_trace.METRICS,
     *_cluster.SERVER_METRICS,
 )
 TOPOLOGY = WORKERS_AND_SERVERS

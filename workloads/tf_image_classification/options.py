@@ -35,6 +35,7 @@ XLA_COMPILE_S = 60.0
 XLA_SLOWDOWN = 2.5
 BFLOAT16_SLOWDOWN = 2.0
 STEP_OVERHEAD_S = 0.005
+TRACE_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,13 @@ class Options(SharedOptions):
         default=10, metadata={"help": "steps before the measured ones", "unit": "steps"}
     )
     steps: int = field(default=100, metadata={"help": "measured steps", "unit": "steps"})
+    trace_steps: int = field(
+        default=0,
+        metadata={
+            "help": "steps that TensorFlow's profiler traces, between the first and the warm-up",
+            "unit": "steps",
+        },
+    )
     probe: bool = field(
         default=True,
         metadata={
@@ -99,7 +107,7 @@ class Options(SharedOptions):
         super().__post_init__()
         self.at_least(1, "batch_size", "warmup_steps", "steps")  # the first step compiles
         self.at_least(2, "classes")
-        self.at_least(0, "image_size", "first_label", "seed")
+        self.at_least(0, "image_size", "first_label", "seed", "trace_steps")
         if not 0 < self.learning_rate < float("inf"):
             raise refuse("learning_rate", "must be positive and finite", 0.01, self.learning_rate)
         known = PUBLISHED[self.model]
@@ -117,11 +125,14 @@ class Options(SharedOptions):
 def estimate(options: Options, cores: float) -> float:
     """Seconds of a trial: rough, pessimistic."""
     known = PUBLISHED[options.model]
-    images = options.batch_size * (options.warmup_steps + options.steps)
+    taken = options.trace_steps + options.warmup_steps + options.steps
+    images = options.batch_size * taken
     forward = known.forward * (options.image_size / known.size) ** 2
     compute = 3 * forward * images / (FLOPS_PER_CORE * cores)
     compute *= XLA_SLOWDOWN if options.xla else 1
     compute *= BFLOAT16_SLOWDOWN if "bfloat16" in options.dtype else 1
     decode = images / (DECODED_PER_CORE * cores) if options.data == "real" else 0
-    steps = STEP_OVERHEAD_S * (options.warmup_steps + options.steps)
-    return STARTUP_S + (XLA_COMPILE_S if options.xla else 0) + compute + decode + steps
+    once = STARTUP_S
+    once += XLA_COMPILE_S if options.xla else 0
+    once += TRACE_S if options.trace_steps else 0
+    return once + compute + decode + STEP_OVERHEAD_S * taken

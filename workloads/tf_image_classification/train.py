@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from workloads import _cluster, _tensorflow
+from workloads import _cluster, _tensorflow, _trace
 from workloads._options import BadInputError
 from workloads._output import Context, FailureError, StepLog
 from workloads.tf_image_classification import folder
@@ -158,6 +158,10 @@ class Loop:
         """Forgets the times so far."""
         self.inputs, self.durations = [], []
 
+    def once(self) -> None:
+        """Trains a step of which nothing is noted."""
+        float(self.step(*next(self.batches)))
+
     def take(self, count: int, phase: str) -> None:
         """Trains that many steps; FailureError on a loss that is not a finite number."""
         step, batches, add, clock, wall_clock = (
@@ -206,13 +210,14 @@ class Loop:
 
 
 def measure(loop: Loop, options: Options, context: Context) -> float:
-    """First step, warm-up, measured window, with their marks; CPU seconds of the window."""
+    """First step, trace, warm-up, measured window, with their marks; CPU seconds of the window."""
     team = loop.team
     context.mark("first_step_begin")
     loop.take(1, "warmup")
     context.mark("first_step_end")
     gc.freeze()  # Keras and the trace left a million objects: no collection walks them from here
     team.meet("first step", workers_only=True)
+    trace(loop, options.trace_steps, context)
     loop.take(options.warmup_steps - 1, "warmup")
     loop.clear()
     team.begin_window()
@@ -228,6 +233,15 @@ def measure(loop: Loop, options: Options, context: Context) -> float:
     context.mark("measured_end")
     team.end_window()
     return used
+
+
+def trace(loop: Loop, count: int, context: Context) -> None:
+    """Steps that the chief traces; what that costs is over before the warm-up."""
+    if count and loop.team.chief:
+        _trace.take(loop.once, count, context)
+        return
+    for _ in range(count):
+        loop.once()
 
 
 def summarise(loop: Loop, model: Any, options: Options, context: Context) -> float:

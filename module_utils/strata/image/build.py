@@ -16,8 +16,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -217,7 +217,7 @@ class Builder:
         (root / SITE).mkdir(parents=True)
         self._install(aside, root / SITE)
         for name in self.source.without:
-            shutil.rmtree(root / SITE / name, ignore_errors=True)
+            owned.remove(root / SITE / name)
         # Byte code by content instead of by time: the same on every build, and TensorFlow
         # starts in half the time with it.
         compiled = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", f"/{SITE}"]
@@ -240,6 +240,9 @@ class Builder:
         offline = ["--no-index", "--find-links", str(self.cache / "wheels"), "--no-compile"]
         given = ["--no-deps", "--target", str(site), *offline, *_target(), *self._locked()]
         _pip(aside, "install", *given)
+        for made in site.glob("*.dist-info"):
+            for wheel in (self.cache / "wheels").glob(f"{made.stem}-*.whl"):
+                _libraries(wheel, site)
 
     def _locked(self) -> list[str]:
         return ["--require-hashes", "--requirement", str(self.source.lock)]
@@ -278,6 +281,17 @@ class Builder:
         rootfs.copy_sources(self.source.workloads, folder / "strata" / "workloads")
         content = digest([self.source.base_key, rootfs.tree_digest(self.source.workloads)])
         return content, 0
+
+
+def _libraries(wheel: Path, site: Path) -> None:
+    """What a wheel has for `lib` beside its packages, which pip leaves out of a target folder."""
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            _, there, inside = name.partition(".data/data/lib/")
+            if there and not name.endswith("/"):
+                path = site / "lib" / inside
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(archive.read(name))
 
 
 def _root(aside: Aside) -> Path:

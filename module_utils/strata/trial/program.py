@@ -124,7 +124,7 @@ class Program:
             return False
 
     def outcomes(self) -> list[dict[str, Any]]:
-        """What each of its members did: `{record, steps, usage, stdout, stderr}`.
+        """What each of its members did: `{record, steps, trace, usage, stdout, stderr}`.
 
         The first member's holds what is the program's: logs, CPU time, memory. `usage`, which is
         the trial's on this host, is left empty.
@@ -141,8 +141,8 @@ class Program:
             if self.cell.scenario.placement == "together":
                 folder = folder / f"member-{number}"
             used = self.used() if number == 0 else Counters()
-            document, steps = self._document(member, folder, used, stderr)
-            found.append({"record": document, "steps": steps, **shared})
+            document, left = self._document(member, folder, used, stderr)
+            found.append({"record": document, **left, **shared})
             shared = {"usage": [], "stdout": "", "stderr": ""}
         return found
 
@@ -153,7 +153,8 @@ class Program:
 
     def _document(
         self, member: Member, folder: Path, used: Counters, stderr: str
-    ) -> tuple[dict[str, Any], str]:
+    ) -> tuple[dict[str, Any], dict[str, str]]:
+        """Its record, and the other files that it left."""
         slot = {key: self._order.slot[key] for key in ("run", "slot", "hosts")}
         document = record.base({**self.trial, **slot}, self._image, self._order.dataset)
         document["member"] = {key: member[key] for key in ("role", "index", "host")}
@@ -161,9 +162,10 @@ class Program:
         if self.trial.get("side"):
             document["duet"] = {"side": self.trial["side"], "cpus": self.cell.resources.cpus}
         reason = self.reason or self._why_failed()
-        result, rows, steps = {}, list[dict[str, Any]](), ""
+        result, rows, left = {}, list[dict[str, Any]](), {"steps": "", "trace": ""}
         try:
-            steps, rows = record.read_steps(folder)
+            left["steps"], rows = record.read_steps(folder)
+            left["trace"] = record.read_trace(folder)
             result = record.read_result(folder) if reason is None else {}
         except ValueError as error:
             reason = reason or ("output", str(error))
@@ -178,7 +180,7 @@ class Program:
         else:
             said = stderr.strip()[-2000:]
             document["reason"] = {"cause": reason[0], "message": f"{said}\n{reason[1]}".strip()}
-        return document, steps
+        return document, left
 
     def _why_failed(self) -> Reason | None:
         if self.ended is None:

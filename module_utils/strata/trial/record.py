@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import math
@@ -78,6 +79,8 @@ SCRATCH: dict[str, Any] = {
 }
 BLOCK = 512  # bytes, of which `st_blocks` counts, whatever the file system's own are
 OUTPUT_BYTES = 64 * 2**20  # far above the output of any workload
+TRACE = "trace.xplane.pb.gz"  # of TensorFlow's profiler, where an experiment asks for it
+TRACE_BYTES = 8 * 2**20
 # What every step has beside its phase, each a number.
 STEP_NUMBERS = ("mono", "items", "duration_s", "input_s", "compute_s")
 # What of a record the controller already knew when it ordered the trial.
@@ -209,6 +212,14 @@ def read_steps(out: Path) -> tuple[str, list[dict[str, Any]]]:
     return "\n".join(lines), rows
 
 
+def read_trace(out: Path) -> str:
+    """A trace of the workload's, in base64; '' without one. Raises ValueError for a huge one."""
+    content = _content(out / TRACE, TRACE_BYTES + 1) or b""
+    if len(content) > TRACE_BYTES:
+        raise ValueError(f"{TRACE} has more than {TRACE_BYTES} bytes")
+    return base64.b64encode(content).decode()
+
+
 def _is_step(row: Any) -> bool:
     return (
         isinstance(row, dict)
@@ -226,7 +237,12 @@ def _are_flags(given: Any) -> bool:
 
 
 def _text(path: Path) -> str | None:
-    """An ordinary file that the program wrote; None without one.
+    content = _content(path, OUTPUT_BYTES)
+    return None if content is None else content.decode()
+
+
+def _content(path: Path, most: int) -> bytes | None:
+    """So many bytes of an ordinary file that the program wrote; None without one.
 
     The program owns the folder, and whoever reads here may read more than it: no links are
     followed, and a pipe is not waited for.
@@ -238,7 +254,7 @@ def _text(path: Path) -> str | None:
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        return file.read(OUTPUT_BYTES).decode()
+        return file.read(most)
 
 
 def _parsed(text: str, where: str) -> Any:

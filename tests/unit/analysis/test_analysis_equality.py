@@ -202,3 +202,28 @@ def test_confounds_stand_where_the_answer_does(tmp_path: Path) -> None:
     assert f"Confounded: {said}." in told and said in html
     assert "confounded by TensorFlow" in told and "confounded by TensorFlow" in html
     assert "nfounded)" in told, "beside each verdict"
+
+
+@pytest.mark.parametrize(("python", "named"), [("3.11.2", []), ("3.12.1", ["Python"])])
+def test_what_a_framework_brings_is_no_confound_of_it(
+    tmp_path: Path, python: str, named: list[str]
+) -> None:
+    """And its arms have an image each."""
+    cells = [c | {"framework": f} for f in ("tensorflow", "jax") for c in synthetic.cells(NATIVE)]
+    made = Synthetic(cells, baseline={"framework": "tensorflow"}, host=HOST)
+    loaded = load.load(made.write(tmp_path / "run"))
+    documents = [r.model_dump(by_alias=True) for r in schema.read_records(tmp_path / "run", "run")]
+    theirs = {"python": python, "jax": "0.10.2", "keras": "3.15.1", "numpy": "2.3.0"}
+    theirs |= {k: ENVIRONMENT[k] for k in ("glibc", "cpus", "quota", "isa")}
+    for document in documents:
+        of_jax = document["levels"]["framework"] == "jax"
+        document["workload"] = {"environment": theirs if of_jax else ENVIRONMENT}
+        if of_jax:
+            document["image"] = synthetic.image("sha256:" + "b" * 64) | {"family": "jax"}
+    records = [schema.validate_record(document) for document in documents]
+    loaded = load.of_records(loaded.folder, loaded.run, loaded.plan, records)
+    load.check_digests(loaded.trials)
+    trials = matching.assign(loaded)
+    assert set(trials["short"]) == {"tensorflow", "jax"}
+    found = equality.confounds(loaded, trials, list(loaded.metrics))
+    assert sorted(set(found["what"])) == named

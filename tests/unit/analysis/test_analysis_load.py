@@ -210,7 +210,7 @@ def test_unequal_digests_are_refused_with_a_trial_of_each(
 
 
 def test_trials_of_several_families_have_an_image_of_each(folder: Path) -> None:
-    """But one workload has one image, in whichever family it is."""
+    """But one workload has one image, in whichever family it is, with each framework."""
     trials = load.load(folder).trials
     cell = trials["cell"].iloc[0]
     of_tools = {**image("sha256:" + "b" * 64), "family": "tools"}
@@ -218,6 +218,9 @@ def test_trials_of_several_families_have_an_image_of_each(folder: Path) -> None:
         change(folder / "trials" / trial / "record.json", image=of_tools)
     with pytest.raises(UnequalDigests, match="unequal workload images"):
         load.check_digests(load.load(folder).trials)
+    several = load.load(folder).trials
+    several["framework"] = (several["cell"] == cell).map({True: "jax", False: "tensorflow"})
+    load.check_digests(several)
     mixed = load.load(folder).trials
     mixed.loc[mixed["cell"] == cell, "workload"] = "another"
     load.check_digests(mixed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from strata.errors import Refused
@@ -19,8 +19,12 @@ def image(**changes: Any) -> dict[str, Any]:
 
 def test_the_family_of_every_workload_is_declared() -> None:
     for name in workloads.NAMES:
-        found = families.load(families.of(name))
-        assert found.name == families.of(name) and found.disk > 0
+        asked = get_type_hints(workloads.options(name)).get("framework")
+        chosen = [{"framework": level} for level in get_args(asked)] or [{}]
+        for options in chosen:
+            found = families.load(families.of(name, options))
+            assert found.name == families.of(name, options) and found.disk > 0
+    assert families.of("deep_models", {"framework": "jax"}) == "jax"
 
 
 def test_a_family_is_one_file_and_a_lock_where_it_has_packages_of_python(tmp_path: Path) -> None:
@@ -66,6 +70,6 @@ def test_an_oci_image_stands_for_one_family_and_has_a_reference() -> None:
 def test_what_needs_python_alone_can_be_had_without_root() -> None:
     given = image(kind="venv")
     for name in ("spin", "request_response"):
-        assert families.source(families.load(families.of(name)), given).packages == []
+        assert families.source(families.load(families.of(name, {})), given).packages == []
     with pytest.raises(Refused, match="holds packages of Python, and none of the distribution"):
-        families.source(families.load(families.of("iperf3")), given)
+        families.source(families.load(families.of("iperf3", {})), given)

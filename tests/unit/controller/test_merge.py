@@ -45,7 +45,7 @@ def part(role: str, index: int, host: str, text: str = "", **more: Any) -> dict[
         **more,
     }
     return {
-        **{"record": record, "steps": text, "usage": [{"mono": 1.0}]},
+        **{"record": record, "steps": text, "trace": f"trace of {index}", "usage": [{"mono": 1.0}]},
         **{"stdout": f"out of {host}", "stderr": ""},
     }
 

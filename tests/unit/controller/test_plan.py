@@ -174,7 +174,7 @@ def test_a_transport_that_cannot_do_what_is_asked_is_no_cell() -> None:
     made = make(
         [plan.Host(f"node{n}", "vm", ("native",), 2) for n in (1, 2)],
         factors={
-            "transport": ["strata", "tensorflow"],
+            "transport": ["strata", "tensorflow", "mpi"],
             "distribution": ["none", "ring", "ps_sync", "ps_async"],
         },
         options={"model": "tiny"},
@@ -183,7 +183,7 @@ def test_a_transport_that_cannot_do_what_is_asked_is_no_cell() -> None:
     levels = [slot.trials[0].levels for slot in made.slots]
     seen = {(str(one["distribution"]), str(one["transport"])) for one in levels}
     modes = ("none", "ring", "ps_sync", "ps_async")  # a lone worker is one cell
-    theirs = {("ring", "tensorflow"), ("ps_async", "tensorflow")}
+    theirs = {("ring", "tensorflow"), ("ps_async", "tensorflow"), ("ring", "mpi")}
     assert seen == {*((mode, "strata") for mode in modes), *theirs}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import os
@@ -63,7 +64,8 @@ def outcome(number: int, status: str = "ok") -> dict[str, Any]:
         **{"drift": [], "workload": {}},
     }
     step = json.dumps({"step": 1, "loss": None})
-    return {"record": record, "steps": step, "usage": [{"mono": 1.0}], "stdout": "o", "stderr": "e"}
+    left = {"steps": step, "trace": "", "stdout": "o", "stderr": "e"}
+    return {"record": record, "usage": [{"mono": 1.0}], **left}
 
 
 MEMBER = {"member": {"role": "worker", "index": 0, "host": "here"}}
@@ -86,6 +88,13 @@ def test_slots_without_a_record_are_pending(run: results.Run) -> None:
 def test_a_record_says_where_it_stands_in_the_plan(run: results.Run) -> None:
     (record,) = run.store(SLOTS[1], [outcome(2)])
     assert (record["block"], record["round"], record["position"]) == ("b1", 1, 2)
+
+
+def test_a_trace_is_kept_with_its_trial(run: results.Run) -> None:
+    run.store(SLOTS[0], [outcome(1) | {"trace": base64.b64encode(b"\x1f\x8b").decode()}])
+    run.store(SLOTS[1], [outcome(2)])
+    assert [path.parent.name for path in run.folder.glob("trials/*/trace.*")] == ["c1-r1"]
+    assert (run.folder / "trials/c1-r1/trace.xplane.pb.gz").read_bytes() == b"\x1f\x8b"
 
 
 def test_a_record_is_never_replaced(run: results.Run) -> None:

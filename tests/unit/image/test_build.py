@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,29 @@ class Small(build.Builder):
         for name in ("RECORD", "INSTALLER", "REQUESTED"):
             (site / name).write_text(here)
         build._finish(root)
+
+
+def wheel(folder: Path) -> Path:
+    """Of a module and of a library beside it, as MPICH's is."""
+    folder.mkdir(parents=True)
+    path, told = folder / "toy-1.0-py3-none-any.whl", "toy-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("toy.py", "")
+        archive.writestr("toy-1.0.data/data/lib/deep/libtoy.so", "code")
+        archive.writestr(f"{told}/METADATA", "Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+        archive.writestr(f"{told}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{told}/RECORD", "")
+    return path
+
+
+def test_libraries_of_a_wheel_are_installed_beside_the_packages(tmp_path: Path) -> None:
+    content = hashlib.sha256(wheel(tmp_path / "cache/wheels").read_bytes()).hexdigest()
+    (tmp_path / "lock").write_text(f"toy==1.0 --hash=sha256:{content}")
+    builder, site = build.Builder(source(tmp_path), tmp_path / "cache"), tmp_path / "site"
+    with making.making(tmp_path / "made", "test") as aside:
+        builder._install(aside, site)
+    assert (site / "toy.py").exists()
+    assert (site / "lib/deep/libtoy.so").read_text() == "code"
 
 
 @ROOT

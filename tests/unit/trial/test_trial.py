@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -275,6 +276,17 @@ def test_output_is_read_from_ordinary_files_only(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"left no result\.json"):
         record.read_result(tmp_path)
     assert record.read_steps(tmp_path) == ("", [])
+    (tmp_path / record.TRACE).symlink_to(tmp_path / "secret")
+    assert record.read_trace(tmp_path) == ""
+
+
+def test_a_trace_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / record.TRACE).write_bytes(b"\x1f\x8b")
+    assert base64.b64decode(record.read_trace(tmp_path)) == b"\x1f\x8b"
+    with (tmp_path / record.TRACE).open("r+b") as file:
+        file.truncate(record.TRACE_BYTES + 1)
+    with pytest.raises(ValueError, match="more than"):
+        record.read_trace(tmp_path)
 
 
 def test_folders_of_killed_trials_are_removed_and_said(run: Any, tmp_path: Path) -> None:

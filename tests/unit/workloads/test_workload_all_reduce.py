@@ -15,7 +15,7 @@ pytest.importorskip("tensorflow")
 
 @pytest.mark.parametrize(
     ("transport", "workers", "size", "sent"),
-    [("strata", 3, 12, 16), ("tensorflow", 2, 1 << 16, 1 << 16)],
+    [("strata", 3, 12, 16), ("tensorflow", 2, 1 << 16, 1 << 16), ("mpi", 3, 12, 16)],
 )
 def test_each_worker_sums_as_often_and_tells_how_long(
     tmp_path: Path, transport: str, workers: int, size: int, sent: int
@@ -34,6 +34,13 @@ def test_each_worker_sums_as_often_and_tells_how_long(
         assert result["cluster"]["index"] == number
 
 
+def test_nccl_without_a_gpu_is_refused_by_its_name(tmp_path: Path) -> None:
+    for member in start("all_reduce", tmp_path, {"transport": "nccl"}, clusters("ring", 2)):
+        status, said = member.end()
+        # Whoever is the second to look has heard of it from the first.
+        assert status in (2, 75) and "transport: nccl needs a GPU" in said
+
+
 def test_a_worker_alone_has_nothing_to_sum(tmp_path: Path) -> None:
     status, said = Process("all_reduce", tmp_path, {}).end()
     assert status == 2 and "between workers" in said
@@ -45,7 +52,7 @@ def test_a_worker_alone_has_nothing_to_sum(tmp_path: Path) -> None:
         ({"size": 6}, "whole float32"),
         ({"size": 2**30}, "at most"),
         ({"duration": 0.0}, "positive"),
-        ({"transport": "mpi"}, "must be one of strata, tensorflow, nccl"),
+        ({"transport": "ucx"}, "must be one of strata, tensorflow, mpi, nccl"),
     ],
 )
 def test_what_is_no_vector_is_refused(given: dict[str, int], reason: str) -> None:

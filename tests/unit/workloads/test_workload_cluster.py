@@ -38,7 +38,12 @@ def alone(tmp_path_factory: pytest.TempPathFactory, data: str) -> Process:
 
 @pytest.mark.parametrize(
     ("mode", "servers", "transport"),
-    [("ring", 0, "strata"), ("ps_sync", 2, "strata"), ("ring", 0, "tensorflow")],
+    [
+        ("ring", 0, "strata"),
+        ("ps_sync", 2, "strata"),
+        ("ring", 0, "tensorflow"),
+        ("ring", 0, "mpi"),
+    ],
 )
 def test_synchronous_workers_are_one_with_a_larger_batch(
     tmp_path: Path, data: str, alone: Process, mode: str, servers: int, transport: str
@@ -57,7 +62,7 @@ def test_synchronous_workers_are_one_with_a_larger_batch(
     assert all(abs(t["clock_offset_s"]) <= t["clock_error_s"] for t in told)
     assert told[0]["bytes_per_step"] == 4 * (784 * 100 + 100 + 100 * 10 + 10)
     assert {t["transport"] for t in told} == {transport}
-    if transport == "tensorflow":
+    if transport != "strata":
         assert (told[0]["sent"], told[0]["received"]) == (None, None), "it does not tell"
     else:
         # A ring of two sends its half twice, a worker of parameter servers all of it once.
@@ -120,9 +125,12 @@ def test_asynchronous_workers_of_tensorflows_own_servers(tmp_path: Path, data: s
     assert all(result["scalars"]["accuracy_last"]["value"] > LEARNT for result in results[:2])
 
 
-def test_a_worker_that_is_lost_to_tensorflows_ring_ends_the_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ["tensorflow", "mpi"])
+def test_a_worker_that_is_lost_to_anothers_ring_ends_the_other(
+    tmp_path: Path, transport: str
+) -> None:
     told = clusters("ring", 2)
-    options = TINY | {"steps": 10**6, "transport": "tensorflow"}
+    options = TINY | {"steps": 10**6, "transport": transport}
     members = start("tf_image_classification", tmp_path, options, told)
     wait_for_steps(members[1].out)
     members[1].process.kill()

@@ -1,5 +1,6 @@
 """Workloads from outside: a real process, what it leaves, how it fails."""
 
+import gzip
 import json
 import math
 import resource
@@ -13,6 +14,7 @@ import pytest
 from peers import ENVIRONMENT, Process
 
 import workloads
+from workloads import _trace
 
 TINY = {
     "model": "tiny",
@@ -75,7 +77,8 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_training_keeps_the_contract(tmp_path: Path) -> None:
-    status, said = run("tf_image_classification", tmp_path, TINY | {"probe": True}, cpus=1)
+    asked = TINY | {"probe": True, "trace_steps": 2}
+    status, said = run("tf_image_classification", tmp_path, asked, cpus=1)
     assert status == 0, said
     found, rows = result(tmp_path), steps(tmp_path)
     assert (found["schema"], found["workload"]) == (2, "tf_image_classification")
@@ -83,8 +86,12 @@ def test_training_keeps_the_contract(tmp_path: Path) -> None:
     assert list(found["marks"]) == MARKS
     assert list(found["marks"].values()) == sorted(found["marks"].values())
     declared = {m.name for m in workloads.workload("tf_image_classification").METRICS}
-    # The rest is of real data, and of parameter servers.
-    assert set(found["scalars"]) == declared - {"decode_capacity", "updates", "counted_steps"}
+    # The rest is of real data, of parameter servers, and of GPUs.
+    rest = {"decode_capacity", "updates", "counted_steps", *(m.name for m in _trace.METRICS)}
+    assert set(found["scalars"]) == declared - rest
+    assert [flag["name"] for flag in found["flags"]] == ["no_device"]
+    assert b"/host:CPU" in gzip.decompress((tmp_path / "out" / _trace.FILE).read_bytes())
+    assert not (tmp_path / "out/profile").exists()
     assert all(math.isfinite(s["value"]) and s["unit"] for s in found["scalars"].values())
     assert found["environment"]["threads"] == {"intra_op": 1, "inter_op": 1, "data": 0}
     assert [r["step"] for r in rows] == list(range(1, 9))

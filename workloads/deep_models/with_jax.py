@@ -1,9 +1,9 @@
-"""Trains networks of `deep_models` with JAX: the same layers, examples, loss and optimizer.
+"""Trains networks with JAX: the same layers, examples, loss and optimizer.
 
-Keras builds them for either framework, so that what differs between the two workloads is what
-computes: XLA for the whole step here, TensorFlow's kernels there. Of the networks, those of HKBU
-2017, which compared frameworks. JAX compiles for batches of one length: the last one of an epoch,
-where it is shorter, is compiled in the first epoch, which is apart from the others.
+Keras builds them for either framework, so that what differs between the two is what computes: XLA
+for the whole step here, TensorFlow's kernels there. Of the networks, those of HKBU 2017, which
+compared frameworks. JAX compiles for batches of one length: the last one of an epoch, where it is
+shorter, is compiled in the first epoch, which is apart from the others.
 """
 
 import importlib.metadata
@@ -11,32 +11,16 @@ import os
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from workloads import _tensorflow, deep_models
+from workloads import _tensorflow
 from workloads._output import Context
-from workloads.deep_models.options import Shared
+from workloads.deep_models.options import Options
 
 if TYPE_CHECKING:
     from workloads.deep_models.task import Task
 
-COMMON, ITEMS, METRICS = deep_models.COMMON, deep_models.ITEMS, deep_models.METRICS
-TOPOLOGY, PORTS = deep_models.TOPOLOGY, deep_models.PORTS
-BACKGROUND = False
-FAMILY = "jax"
-WRITABLE = False
-MEMORY, estimate = deep_models.MEMORY, deep_models.estimate
 PACKAGES = ("jax", "jaxlib", "keras", "numpy")
-
-
-@dataclass(frozen=True)
-class Options(Shared):
-    """Options of `deep_models_jax`."""
-
-    model: Literal["fcn5", "cifar_alexnet", "cifar_resnet50", "ptb_lstm"] = field(
-        default="fcn5", metadata={"help": "which network", "unit": ""}
-    )
 
 
 def run(options: Options, context: Context) -> None:
