@@ -135,10 +135,12 @@ def between_rebuilds(found: Tables) -> Table:
         "Standard deviations of the logarithm: what the trials of one rebuild have in common, and "
         "what each has for itself, with 95 % intervals; the share of a single value's variance "
         "that is between rebuilds; and how wide the 95 % interval of the mean is that holds for a "
-        "testbed built once more, since in it a rebuild is one observation.",
+        "testbed built once more, since in it a rebuild is one observation. Changes are those "
+        "against the baseline.",
         ("Platform", "Case", "Of", "Between", "Within", "Share", "95 %", "Rebuilds", "Mean ±"),
         rows,
         {3, 4, 5, 6, 7, 8},
+        brief=6,
     )
 
 
@@ -175,7 +177,7 @@ def _varying(found: Tables) -> list[rebuilds.Varying]:
 
 def _of(found: Tables, one: rebuilds.Varying) -> str:
     label = found.metric(one.metric).label.lower()
-    return f"{label} against {one.against}" if one.against else label
+    return f"change in {label}" if one.against else label
 
 
 def _sd(part: variance.Part) -> str:

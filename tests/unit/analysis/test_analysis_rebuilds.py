@@ -73,7 +73,7 @@ def test_the_page_and_the_terminal_tell_it_and_where_the_next_hour_buys_most(run
     built = tables.build(load.load(run))
     shown = {table.title: table for table in scenarios.tables(built)}
     between = shown["Between rebuilds of the testbed, and within them"]
-    assert between.rows[0][:3] == ("docker/bridge", "all", "rate against native/host")
+    assert between.rows[0][:3] == ("docker/bridge", "all", "change in rate")
     hour = shown["Where the next hour buys most"]
     assert "A rebuild took 90 s here, a round 40 s" in hour.text
     assert len(hour.rows) == 3
