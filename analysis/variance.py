@@ -71,7 +71,7 @@ def components(groups: Sequence[Array]) -> Components | None:
 
 def _between(among: float, inside: float, free: int, left: int, repeats: float) -> Part:
     """By the mean squares among the rebuilds and inside them, and their degrees of freedom."""
-    f_upper, f_lower = (fdtri(free, left, level) for level in (UPPER, 1 - UPPER))
+    f_upper, f_lower = (float(fdtri(free, left, level)) for level in (UPPER, 1 - UPPER))
     g = [1 - 1 / _chance(UPPER, n) for n in (free, left)]
     h = [1 / _chance(1 - UPPER, n) - 1 for n in (free, left)]
     cross_low = ((f_upper - 1) ** 2 - (g[0] * f_upper) ** 2 - h[1] ** 2) / f_upper
@@ -89,7 +89,7 @@ def _share(among: float, inside: float, free: int, left: int, repeats: float) ->
     if not inside > 0:
         known = 1.0 if among > 0 else math.nan
         return Part(known, known, known)
-    ends = (fdtri(free, left, UPPER), 1.0, fdtri(free, left, 1 - UPPER))
+    ends = (float(fdtri(free, left, UPPER)), 1.0, float(fdtri(free, left, 1 - UPPER)))
     ratios = [max(0.0, (among / inside / f - 1) / repeats) for f in ends]
     low, value, high = (ratio / (1 + ratio) for ratio in ratios)
     return Part(value, low, high)
