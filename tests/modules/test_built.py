@@ -20,5 +20,5 @@ def test_built_is_what_the_machine_says(run_module: RunModule) -> None:
         found = run_module("strata_built", {"wanted": wanted}, check=check)
         assert not found["failed"] and not found["changed"]
         assert found["built"]["package.dpkg"] == version
-        assert found["built"]["sysctl.vm.swappiness"].isdigit()
+        assert found["built"]["sysctl.net.core.somaxconn"].isdigit()
         assert found["differing"] == found["unavailable"] == ["strata-is-no-package=1.0-1"]

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import Refused
 from ..fields import Field
-from . import devices
+from . import devices, facts
 from .facts import has, read_text
 
 # Keys FAMILY.NAME; `{}` is the name.
@@ -52,8 +52,8 @@ ANSWER_S = 60.0
 
 def capture(root: Path = Path("/")) -> dict[str, Any]:
     """All of it that can be read of this host; `root` is where its files are."""
-    found = packages(root) | settings(root) | parameters(root) | firmware(root)
-    return dict(sorted(found.items()))
+    own = settings(root, shared=facts.virtualisation() == "container")
+    return dict(sorted((packages(root) | own | parameters(root) | firmware(root)).items()))
 
 
 def packages(root: Path = Path("/")) -> dict[str, str]:
@@ -66,16 +66,18 @@ def packages(root: Path = Path("/")) -> dict[str, str]:
     return {f"package.{name}": version for status, name, version in lines if status == "installed"}
 
 
-def settings(root: Path = Path("/")) -> dict[str, str]:
+def settings(root: Path = Path("/"), *, shared: bool = False) -> dict[str, str]:
     """Those that bear on speed; those that someone's files set; and those of the distribution's
-    files that are now otherwise. What no file names and is not in `ALWAYS` is not told.
+    files that are now otherwise. What no file names and is not in `ALWAYS` is not told, and of a
+    kernel that is shared with others, as a container's is, those of the network alone.
     """
     given = dict(_lines(root, DISTRIBUTION, "sysctl.d"))
     own = dict(_lines(root, OWN, "sysctl.d"))
     own |= dict(_settings(read_text(root / "etc/sysctl.conf")))
     now = {name: _now(root, name) for name in {*ALWAYS, *given, *own}}
     told = {name for name in given if now[name] != given[name]} | {*ALWAYS, *own}
-    return {f"sysctl.{name}": value for name in told if (value := now[name])}
+    mine = {name for name in told if name.startswith("net") or not shared}
+    return {f"sysctl.{name}": value for name in mine if (value := now[name])}
 
 
 def parameters(root: Path = Path("/")) -> dict[str, str]:

@@ -75,6 +75,10 @@ def test_settings_are_those_of_speed_those_of_own_files_and_those_that_left_the_
         "sysctl.net/ipv4/conf/eth0.1/forwarding": "0",
         "sysctl.net.ipv4.tcp_rmem": "4096 131072 6291456",
     }
+    assert set(built.settings(tmp_path, shared=True)) == {
+        "sysctl.net/ipv4/conf/eth0.1/forwarding",
+        "sysctl.net.ipv4.tcp_rmem",
+    }
 
 
 def test_parameters_are_those_that_a_file_sets_of_modules_that_are_loaded(tmp_path: Path) -> None:
