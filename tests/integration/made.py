@@ -33,6 +33,17 @@ def docker(*command: str) -> str:
 
 
 @contextlib.contextmanager
+def offline(subnet: str) -> Iterator[None]:
+    """Nodes reach nobody but this machine, and each other."""
+    rule = ["DOCKER-USER", "--source", f"{subnet}.0/24", "--jump", "DROP"]
+    subprocess.run(["iptables", "--insert", *rule], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["iptables", "--delete", *rule], check=True)
+
+
+@contextlib.contextmanager
 def testbed(folder: Path, lab: str, subnet: str) -> Iterator[Made]:
     """Its inventory in `folder`; `subnet` begins its addresses. The node goes at the end."""
     settings = {"rehearsal_lab": lab, "rehearsal_subnet": f"{subnet}.0/24"}
