@@ -27,6 +27,8 @@ class ActionModule(RunAction):
         "dataset": {"type": "dict", "default": {}},
         "testbed": {"type": "str", "default": ""},
         "hosts": {"type": "dict", "default": {}},
+        "built": {"type": "dict", "default": {}},
+        "offers": {"type": "dict", "default": {}},
         "retry": STRINGS,
         "attempts": {"type": "int", "default": 1},
     }
@@ -46,9 +48,8 @@ class ActionModule(RunAction):
     def opened(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         there = (folder / "run.json").exists()
         bits = {part: given[part] for part in ("images", "dataset")}
-        run = opening.opened(
-            folder, given["plan"], **bits, testbed=given["testbed"], hosts=given["hosts"]
-        )
+        testbed = {part: given[part] for part in ("testbed", "hosts", "built", "offers")}
+        run = opening.opened(folder, given["plan"], **bits, **testbed)
         again = {name: given[name] for name in ("retry", "attempts")}
         # A kill may have come between the last record of a round and the look at it.
         lines = list(filter(None, [stopping.look(run)])) if there else []

@@ -18,7 +18,9 @@ class ActionModule(RunAction):
         "retry": STRINGS,
         "attempts": {"type": "int", "default": 1},
     }
-    IN_CHECK_MODE: ClassVar[dict[str, Any]] = {"changed": False, "again": [], "unleft": []}
+    IN_CHECK_MODE: ClassVar[dict[str, Any]] = {
+        **{"changed": False, "again": [], "unleft": [], "rebuild": 1},
+    }
 
     def act(self, folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         run = Run(folder)
@@ -26,4 +28,5 @@ class ActionModule(RunAction):
             "changed": False,
             "again": visits.of(run, run.again(given["retry"], given["attempts"])),
             "unleft": visits.unleft(run),
+            "rebuild": run.rebuild(),
         }

@@ -52,7 +52,15 @@ def _lines(options: argparse.Namespace) -> list[str]:
 
     left = [load.load(run) for run in (options.left, *options.before)]
     right = [load.load(run) for run in (options.right, *options.after)]
-    return [*two_runs.lines(left, right), "", f"report: {two_runs_page.write(left, right)}"]
+    lines = two_runs.lines(left, right, options.within)
+    return [*lines, "", f"report: {two_runs_page.write(left, right)}"]
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError("a share is between 0 and 1, such as 0.02")
+    return share
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     for side, of in (("--before", "RUN_A"), ("--after", "RUN_B")):
         compare.add_argument(side, type=Path, nargs="+", action="extend", default=[],
                              metavar="RUN", help=f"more runs of the side of {of}")  # fmt: skip
+    compare.add_argument("--within", type=_share, default=0.0, metavar="SHARE",
+                         help="say which cells are equivalent: 0.02 for 2 %%")  # fmt: skip
     return parser
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from schema import documents as schema
-from schema import upgrades
+from schema import lock, upgrades
 from schema.documents import SchemaError
 
 from . import conditions
@@ -54,6 +54,7 @@ class Loaded:
     facts: dict[str, dict[str, Any]]  # by trial: the conditions that it ran under, flat
     set_aside: list[str]  # what records say that cannot be used, and why
     attempts: pd.DataFrame  # as `trials`, a row an attempt, earlier ones of a trial among them
+    rebuilds: list[lock.Rebuild]  # what came of building the testbed again
 
     @property
     def stopped(self) -> int:
@@ -136,6 +137,7 @@ def load(folder: Path) -> Loaded:
         hosts={host.host: host.values for host in hosts},
         strange=_strange(folder),
         journal=schema.read_journal(folder / "journal.jsonl"),
+        rebuilds=lock.read_rebuilds(folder),
     )
 
 
@@ -172,6 +174,7 @@ def of_records(
         repeated=len(every) - len(records),
         strange=[],
         journal=[],
+        rebuilds=[],
         metrics=metrics,
         facts={record.trial: conditions.facts(record) for record in records},
         set_aside=set_aside,

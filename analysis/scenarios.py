@@ -1,5 +1,5 @@
 """What only some runs have: clusters beside their limit, neighbours, a grid of cluster sizes, what
-disturbed them, the speed of their hosts."""
+disturbed them, the speed of their hosts, rebuilds of their testbed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from . import covariate, disturbed, duets, inference, text
+from . import covariate, disturbed, duets, inference, rebuilds, text, variance
 from .metrics import DASH
 from .tables import Tables, records
+from .variance import Components
 
 # A grid has at least so many sizes of a cluster; fewer are read off the tables of the cells.
 GRID = 4
@@ -37,7 +38,10 @@ class Table:
 
 def tables(found: Tables) -> list[Table]:
     """Those that this run has data for."""
-    kinds = (limits, grid, neighbours, beside_each_other, used, with_all, at_equal_speed)
+    kinds = (
+        *(limits, grid, neighbours, beside_each_other, used, with_all, at_equal_speed),
+        *(between_rebuilds, next_hour),
+    )
     return [table for table in (kind(found) for kind in kinds) if table.rows]
 
 
@@ -114,6 +118,80 @@ def at_equal_speed(found: Tables) -> Table:
 def _answer(row: Mapping[Any, Any]) -> tuple[str, str, str]:
     span = text.span(row["ratio_low"], row["ratio_high"]).strip("()") or "none"
     return text.percent(row["ratio"]), span, str(row["n"])
+
+
+def between_rebuilds(found: Tables) -> Table:
+    """A row a cell, and a row its ratios, for each leading metric."""
+    rows = [
+        (
+            *(one.short, one.case, _of(found, one), _sd(one.parts.between), _sd(one.parts.within)),
+            *(_share(one.parts.share.value), _share_span(one.parts.share)),
+            *(f"{one.parts.rebuilds} of {one.parts.repeats:.3g}", _mean(one.parts)),
+        )
+        for one in _varying(found)
+    ]
+    return Table(
+        "Between rebuilds of the testbed, and within them",
+        "Standard deviations of the logarithm: what the trials of one rebuild have in common, and "
+        "what each has for itself, with 95 % intervals; the share of a single value's variance "
+        "that is between rebuilds; and how wide the 95 % interval of the mean is that holds for a "
+        "testbed built once more, since in it a rebuild is one observation. Changes are those "
+        "against the baseline.",
+        ("Platform", "Case", "Of", "Between", "Within", "Share", "95 %", "Rebuilds", "Mean ±"),
+        rows,
+        {3, 4, 5, 6, 7, 8},
+        brief=6,
+    )
+
+
+def next_hour(found: Tables) -> Table:
+    """A row for each of these: where an hour more of measuring buys most."""
+    cost = rebuilds.cost(found.loaded)
+    rows = []
+    for one in _varying(found):
+        told = variance.next_hour(one.parts, cost)
+        if told:
+            ends = (told.now, told.best, told.same, told.staying)
+            rows.append(
+                (
+                    *(one.short, one.case, _of(found, one)),
+                    f"{told.rounds:.0f}" if math.isfinite(told.rounds) else "no rebuild",
+                    *(text.detectable(math.expm1(end)) for end in ends),
+                )
+            )
+    return Table(
+        "Where the next hour buys most",
+        f"A rebuild took {cost.rebuild:.0f} s here, a round {cost.round:.0f} s. How many rounds on "
+        "each rebuild make the mean known best for the time, and its standard error: now, after "
+        "an hour with so many, after one with as many as in this run, and after one without a "
+        "rebuild. The components are estimates, so this is one, too.",
+        ("Platform", "Case", "Of", "Rounds", "Now", "Best", "As here", "No rebuild"),
+        rows,
+        {3, 4, 5, 6, 7},
+    )
+
+
+def _varying(found: Tables) -> list[rebuilds.Varying]:
+    return rebuilds.varying(found.loaded, found.trials, list(found.loaded.metrics.leads))
+
+
+def _of(found: Tables, one: rebuilds.Varying) -> str:
+    label = found.metric(one.metric).label.lower()
+    return f"change in {label}" if one.against else label
+
+
+def _sd(part: variance.Part) -> str:
+    ends = [text.detectable(math.expm1(math.sqrt(end))) for end in (part.low, part.high)]
+    value = text.detectable(math.expm1(math.sqrt(part.value)))
+    return f"{value} ({ends[0].removesuffix(' %')} … {ends[1]})"
+
+
+def _share_span(part: variance.Part) -> str:
+    return f"{_share(part.low).removesuffix(' %')} … {_share(part.high)}"
+
+
+def _mean(parts: Components) -> str:
+    return text.detectable(math.expm1(parts.mean.half_width))
 
 
 def limits(found: Tables) -> Table:

@@ -45,8 +45,10 @@ class Cell:
         return str(self.trials[0]["cell"].iloc[0])
 
 
-def lines(left: Runs, right: Runs) -> list[str]:
+def lines(left: Runs, right: Runs, within: float = 0.0) -> list[str]:
     """The comparison of the runs `right` with the runs `left` as lines of at most 100 columns.
+
+    Where `within` is a share, it says of each cell whether the two are equivalent to within that.
 
     Raises UnequalDigests when the runs used other bits or data, NothingInCommon when no cell has
     a usable trial on both sides.
@@ -66,6 +68,7 @@ def lines(left: Runs, right: Runs) -> list[str]:
             head = ("cell", "compared", "change", "95 % interval", "could see", "verdict")
             out += text.table(head, [_texts(row) for row in tables.records(rows)], {2, 3, 4},
                               wrap=True)  # fmt: skip
+            out += ["", *_equivalence(rows, within)] if within else []
     rest = sum(not metric.headline for metric, _ in parts)
     out += ["", f"{rest} more metrics are on the page"] if rest else []
     out += ["", "what differs between the runs" if len(changed) else "nothing else differs"]
@@ -207,6 +210,28 @@ def _by_itself(cell: Cell, name: str) -> tuple[Estimate, int]:
     values = [one[name].dropna().to_numpy(dtype=np.float64) for one in cell.trials if name in one]
     means = [float(np.log(v).mean()) for v in values if len(v) and (v > 0).all()]
     return inference.of_pairs(np.array(means)), len(means)
+
+
+def equivalent(row: dict[str, Any], within: float) -> str:
+    """Whether the change of a cell is shown to be less than that share, by its 95 % interval."""
+    if row["verdict"] in ("too few trials", "emulated") or not math.isfinite(row["ratio_low"]):
+        return "not shown"
+    low, high = 1 - within, 1 + within
+    if low <= row["ratio_low"] and row["ratio_high"] <= high:
+        return "equivalent"
+    outside = row["ratio_high"] < low or row["ratio_low"] > high
+    return "not equivalent" if outside else "not shown"
+
+
+def _equivalence(rows: pd.DataFrame, within: float) -> list[str]:
+    """A row a cell: equivalent to within that share or not, or not shown to be either."""
+    limit = text.percent(1 + within).lstrip("+")
+    found = [
+        (row["case"], text.span(row["ratio_low"], row["ratio_high"]).strip("()") or "none",
+         equivalent(row, within))
+        for row in tables.records(rows)
+    ]  # fmt: skip
+    return text.table(("cell", "95 % interval", f"within ±{limit}"), found, {1})
 
 
 def _texts(row: dict[str, Any]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from strata.trial import record
 
-from controller import disturbed, opening, stopping, visits
+from controller import disturbed, opening, rebuild, stopping, visits
 from controller import plan as planning
 from controller.experiment import Experiment
 from controller.results import Run
@@ -26,6 +26,7 @@ IMAGE = {"family": "python", "kind": "rootfs", "digest": "0" * 64}
 RATE = 1e6  # hashes/s of an undisturbed host
 STEPS, STEP_S = 20, 0.5
 SLOT_S = 20.0
+REBUILD_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class World:
     hosts: int = 1  # of speeds 20 % apart; rounds alternate between them
     noise: float = 0.02  # of a trial, on average over the cases
     sides: float = 0.0  # by which the second half of a host is slower, in a duet
+    builds: float = 0.0  # of each rebuild of the testbed, in all of its trials alike
+    favours: float = 0.0  # of each rebuild, in what runs under Docker beside that
     takes: float = 0.0  # by which what runs under Docker slows what is beside it, in a duet
 
     def speeds(self, slots: list[planning.Slot], rng: np.random.Generator) -> Array:
@@ -51,6 +54,9 @@ class World:
         for n in range(1, count):
             log[n] = fades * log[n - 1] + math.sqrt(1 - fades**2) * log[n]
         log[rng.integers(count) :] -= math.log(self.step)
+        if self.builds:
+            builds = rng.normal(0, self.builds, 1 + slots[-1].rebuild)
+            log += builds[[slot.rebuild for slot in slots]]
         log -= [int(slot.hosts[0].removeprefix("node")) * math.log(1.2) for slot in slots]
         return np.asarray(log)
 
@@ -71,6 +77,10 @@ class Hosts:
         # Each case has noise of its own size, from a third to nearly twice the average.
         sizes = self.world.noise * np.linspace(1 / 3, 5 / 3, len(works))
         self._noise = dict(zip(sorted(works), sizes, strict=True))
+        count = 1 + self.made.slots[-1].rebuild
+        self._favours = np.zeros(count)
+        if self.world.favours:
+            self._favours = self.rng.normal(0, self.world.favours, count)
         self._now = 0.0
 
     def answer(self, slot: dict[str, Any], run: str) -> list[dict[str, Any]]:
@@ -90,6 +100,7 @@ class Hosts:
         """What is the trial's own: its effect, its noise, its half of the host."""
         levels, side = trial["levels"], trial["side"]
         log = math.log(self.effects.get(levels["runtime"], 1.0))
+        log += float(self._favours[slot["rebuild"]]) * bool(levels["runtime"] == "docker")
         log += float(self.rng.normal(0, self._noise[work(levels)]))
         if side:
             other = next(one for one in slot["trials"] if one is not trial)
@@ -165,9 +176,21 @@ def opened(folder: Path, asked: Experiment, made: planning.Plan) -> Run:
 def play(run: Run, hosts: Hosts) -> None:
     """Walk through what is to be measured, as `playbooks/run.yml` does."""
     for block in visits.of(run, run.to_measure()):
+        if run.rebuild() < block["rebuild"]:
+            _rebuild(run, block["rebuild"])
         for pair in block["pairs"]:
             if not run.stopped:
                 _play(run, hosts, pair)
+
+
+def _rebuild(run: Run, number: int) -> None:
+    """Build the testbed again; it is the same."""
+    run.event("rebuild_begun", rebuild=number)
+    hosts = run.references()
+    seen = rebuild.Seen(run.document["images"], [], {}, hosts, list(hosts))
+    took = {"down": REBUILD_S / 3, "up": REBUILD_S * 2 / 3}
+    rebuild.keep(run, seen, "2025-01-01T00:00:00Z", took, {})
+    run.event("rebuilt", rebuild=number, number=number - 1, instances={})
 
 
 def _play(run: Run, hosts: Hosts, pair: list[dict[str, Any]]) -> None:

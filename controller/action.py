@@ -24,13 +24,14 @@ class RunAction(ActionBase):
     TRANSFERS_FILES = False
     # As AnsibleModule takes them; the module's documentation says the same.
     ARGUMENTS: ClassVar[dict[str, dict[str, Any]]]
-    # The result in check mode, where nothing is read or written: there may be no folder yet.
-    IN_CHECK_MODE: ClassVar[dict[str, Any]] = {"changed": True}
+    # The result in check mode, where nothing is read or written: there may be no folder yet. None
+    # where there must be one, and all that is done then is to read.
+    IN_CHECK_MODE: ClassVar[dict[str, Any] | None] = {"changed": True}
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _, given = self.validate_argument_spec(self.ARGUMENTS)
-        if self._task.check_mode:
+        if self._task.check_mode and self.IN_CHECK_MODE is not None:
             return {**result, **self.IN_CHECK_MODE}
         try:
             return {**result, **self.act(Path(given["folder"]), given)}

@@ -7,7 +7,9 @@ it the baseline, is measured in every block in which a cell of its case needs th
 where none of its case ever needs one: no comparison is made across a switch. A *round* has
 every cell of its block once: cases in random order, and the arms of a case one after the other, in
 random order, since what is measured one right after the other differs least by chance
-(randomised complete blocks; Montgomery, Design and Analysis of Experiments, chapter 4).
+(randomised complete blocks; Montgomery, Design and Analysis of Experiments, chapter 4). Where the
+testbed is built several times, the repetitions are spread over these *rebuilds*, each of which has
+blocks of its own.
 """
 
 from __future__ import annotations
@@ -42,12 +44,13 @@ class Turn(Generic[C]):
     round: int  # within its block
     position: int  # within its round
     sweep: int  # rounds of the whole plan: everything in one sweep runs on the same hosts
+    rebuild: int  # of the testbed; 0 where it is built once
     repetition: int  # of this cell, in the whole plan
     cell: C
 
 
 def schedule(
-    arms: Sequence[Arm[C]], repeats: int, visits: int, order: random.Random
+    arms: Sequence[Arm[C]], repeats: int, visits: int, order: random.Random, rebuilds: int = 1
 ) -> list[Turn[C]]:
     """Every turn of a plan, in the order in which they are taken.
 
@@ -57,15 +60,29 @@ def schedule(
     turns: list[Turn[C]] = []
     seen: dict[int, int] = {}
     sweep, measured = 0, settings_of(arms)
-    for block, (setting, rounds) in enumerate(blocks(arms, repeats, visits, order), 1):
+    every = of_rebuilds(arms, repeats, visits, order, rebuilds)
+    for block, (rebuild, setting, rounds) in enumerate(every, 1):
         here = [n for n, settings in enumerate(measured) if setting in settings]
         for number in range(1, rounds + 1):
             sweep += 1
             for position, index in enumerate(_round(arms, here, order), 1):
                 seen[index] = seen.get(index, 0) + 1
-                place = (block, setting, number, position, sweep, seen[index])
-                turns.append(Turn(*place, arms[index].cell))
+                place = (block, setting, number, position, sweep)
+                turns.append(Turn(*place, rebuild, seen[index], arms[index].cell))
     return turns
+
+
+def of_rebuilds(
+    arms: Sequence[Arm[C]], repeats: int, visits: int, order: random.Random, rebuilds: int
+) -> Iterator[tuple[int, str, int]]:
+    """Each block's rebuild (0 where the testbed is built once), setting and number of rounds.
+
+    A setting is visited on every rebuild, and as often as was asked for where those are fewer.
+    """
+    own = -(-visits // rebuilds)
+    for number, rounds in enumerate(shares(repeats, rebuilds), 1):
+        rebuild = number if rebuilds > 1 else 0
+        yield from ((rebuild, *block) for block in blocks(arms, rounds, own, order))
 
 
 def settings_of(arms: Sequence[Arm[C]]) -> list[set[str]]:

@@ -136,6 +136,7 @@ class Experiment(Closed):
     design: Literal["pairs", "duet"] = "pairs"
     repeats: Annotated[int, Field(ge=1)]
     visits: Annotated[int, Field(ge=1)] = VISITS
+    rebuilds: Annotated[int, Field(ge=1)] = 1  # how often the testbed is built
     seed: int = 1
     time_limit: str | int = "15m"
     time_budget: str | int = "12h"
@@ -279,6 +280,7 @@ def _sliced(experiment: Experiment, name: str) -> Experiment:
                 given=f"slices.{name}.workloads.{workload}",
                 then=nearest(workload, list(experiment.workloads)),
             )
+    repeats = part.repeats or experiment.repeats
     own = {
         workload: _over(each, part.workloads.get(workload, Own()))
         for workload, each in experiment.workloads.items()
@@ -288,7 +290,8 @@ def _sliced(experiment: Experiment, name: str) -> Experiment:
             **_over(experiment, part).model_dump(),
             "workloads": own,
             "backgrounds": {**experiment.backgrounds, **part.backgrounds},
-            "repeats": part.repeats or experiment.repeats,
+            "repeats": repeats,
+            "rebuilds": min(experiment.rebuilds, repeats),
             "disturbed": experiment.disturbed if part.disturbed is None else part.disturbed,
             "description": f"{experiment.description} {_said_of(name, part)}".strip(),
             "demonstration": experiment.demonstration or part.demonstration,
@@ -319,11 +322,28 @@ def _check(experiment: Experiment) -> None:
         _check_baseline(canonical(part))
         _check_topology(canonical(part))
     _check_dataset(experiment)
+    _check_rebuilds(experiment)
     units.seconds(experiment.time_limit)
     units.seconds(experiment.time_budget)
     units.size(experiment.disk_budget)
     if experiment.disturbed:
         units.seconds(experiment.disturbed.rest)
+
+
+def _check_rebuilds(experiment: Experiment) -> None:
+    """Raises Refused where a rebuild would have nothing to measure, or the run not get to it."""
+    if experiment.rebuilds > experiment.repeats:
+        raise Refused(
+            "each rebuild of the testbed has at least one of the repeats",
+            example=f"repeats: {2 * experiment.rebuilds}",
+            given=f"rebuilds: {experiment.rebuilds}, repeats: {experiment.repeats}",
+        )
+    if experiment.rebuilds > 1 and experiment.stop:
+        raise Refused(
+            "a run over several rebuilds has no stop: all of them are measured alike often",
+            example="rebuilds: 1",
+            given=f"rebuilds: {experiment.rebuilds}, and stop",
+        )
 
 
 def _check_one_or_several(experiment: Experiment) -> None:

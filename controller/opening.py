@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ from strata import networks
 from strata.errors import Refused
 from strata.trial.record import DATASET, IMAGE
 
-from . import metrics, progress
+from . import metrics, progress, rebuild
 from .results import Run
+from .version import version
 
 
 def opened(
@@ -22,14 +22,26 @@ def opened(
     dataset: dict[str, Any],
     testbed: str,
     hosts: dict[str, dict[str, Any]],
+    built: dict[str, dict[str, Any]] | None = None,
+    offers: dict[str, dict[str, Any]] | None = None,
 ) -> Run:
-    """A new run of the plan, or the one that is there. `hosts` are their fingerprints.
+    """A new run of the plan, or the one that is there. `hosts` are their fingerprints, `built` what
+    else each was built of, `offers` what providers said of those that they made.
 
     Raises Refused where the folder holds a run of another plan.
     """
     if not (folder / "run.json").exists():
         document = _document(plan, images, dataset, testbed)
-        Run.create(folder, document, {key: plan[key] for key in ("slots", "estimate")}, hosts)
+        whole = {name: values | (built or {}).get(name, {}) for name, values in hosts.items()}
+        seen = rebuild.Seen(
+            images=_images(plan, images),
+            runtimes=sorted({str(trial["levels"]["runtime"]) for trial in _trials(plan)}),
+            offers=offers or {},
+            hosts=whole,
+            names=list(hosts),
+        )
+        planned = {key: plan[key] for key in ("slots", "estimate")}
+        Run.create(folder, document, planned, hosts, rebuild.lock(testbed, seen))
     return of(folder, plan)
 
 
@@ -64,13 +76,13 @@ def _instances(hosts: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 def of(folder: Path, plan: dict[str, Any]) -> Run:
     """The run in the folder, which is that of the plan. Raises Refused."""
-    _check_there(folder)
+    check_there(folder)
     run = Run(folder)
     run.check_plan(plan["experiment"]["name"], plan["digest"])
     return run
 
 
-def _check_there(folder: Path) -> None:
+def check_there(folder: Path) -> None:
     """Raise Refused where the run to be looked at is not there: nothing was run by this command."""
     if not folder.exists():
         there = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
@@ -119,7 +131,7 @@ def _document(
         "hosts": plan["hosts"],
         "images": _images(plan, images),
         "dataset": {key: dataset[key] for key in DATASET} if dataset else None,
-        "strata": _version(),
+        "strata": version(),
         "baseline": plan["baseline"],
         "demonstration": experiment["demonstration"],
         "factors": plan["factors"],
@@ -132,26 +144,18 @@ def _document(
     }
 
 
+def _trials(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [trial for slot in plan["slots"] for trial in slot["trials"]]
+
+
 def _workloads(plan: dict[str, Any]) -> list[str]:
     """The workloads of a plan, each once, those that are measured first."""
-    trials = [trial for slot in plan["slots"] for trial in slot["trials"]]
+    trials = _trials(plan)
     trials.sort(key=lambda trial: trial["role"] != "measured")
     return list(dict.fromkeys(trial["levels"]["workload"] for trial in trials))
 
 
 def _networks(plan: dict[str, Any]) -> dict[str, dict[str, int]]:
     """What is known of the networks of a plan, whatever it measures of them."""
-    trials = (trial for slot in plan["slots"] for trial in slot["trials"])
-    names = sorted({str(trial["levels"]["network"]) for trial in trials})
+    names = sorted({str(trial["levels"]["network"]) for trial in _trials(plan)})
     return {name: {"headers": networks.get(name).headers} for name in names}
-
-
-def _version() -> dict[str, str]:
-    """Version of Strata: the commit of this checkout, marked when files were changed."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        commit = done.stdout.strip()
-    except FileNotFoundError:
-        commit = ""
-    return {"version": "0.1.0", "commit": commit or "unknown"}

@@ -57,6 +57,7 @@ class Slot:
     position: int  # in the round, from 1
     hosts: list[str]
     trials: list[Trial]
+    rebuild: int = 0  # of the testbed, on which its block is measured; 0 where it is built once
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _check_groups(experiment: Experiment, hosts: list[Host]) -> None:
 def _slots(experiment: Experiment, arms: list[blocks.Arm[Together]]) -> list[Slot]:
     """Every turn of the schedule as a slot, on hosts that all turns of a round share."""
     order = random.Random(experiment.seed)  # noqa: S311 - a reproducible shuffle, no secret
-    turns = blocks.schedule(arms, experiment.repeats, experiment.visits, order)
+    turns = blocks.schedule(arms, experiment.repeats, experiment.visits, order, experiment.rebuilds)
     sides, seen = duets.Sides(order), Counter[str]()
     slots: list[Slot] = []
     for turn in turns:
@@ -188,7 +189,7 @@ def _slots(experiment: Experiment, arms: list[blocks.Arm[Together]]) -> list[Slo
         placed = sides.of((own[0], own[1]), turn.repetition) if len(own) > 1 else [(own[0], 0)]
         trials = [t for c, side in placed for t in _trials(c, seen[c.name], hosts, side)]
         place = (turn.setting, turn.round, turn.position)
-        slots.append(Slot(name, block, *place, hosts, trials))
+        slots.append(Slot(name, block, *place, hosts, trials, turn.rebuild))
     return slots
 
 

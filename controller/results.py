@@ -25,7 +25,7 @@ from strata.errors import Refused
 from strata.trial import record
 
 from schema import documents as schema
-from schema import names
+from schema import lock, names
 
 from . import disturbed, merge
 
@@ -135,7 +135,12 @@ class Run:
 
     @classmethod
     def create(
-        cls, folder: Path, run: dict[str, Any], plan: dict[str, Any], hosts: dict[str, Any]
+        cls,
+        folder: Path,
+        run: dict[str, Any],
+        plan: dict[str, Any],
+        hosts: dict[str, Any],
+        locked: dict[str, Any] | None = None,
     ) -> Run:
         """A new run folder, filled aside and renamed. Raises Refused; then nothing is there."""
         check_name(folder.name)
@@ -155,6 +160,8 @@ class Run:
         for name, values in hosts.items():
             found = {"schema": schema.SCHEMA, "host": name, "captured": now(), "values": values}
             files.write_json(aside / "hosts" / f"{name}.json", found)
+        if locked:
+            files.write_json(aside / lock.FILE, locked)
         files.write_json(aside / "plan.json", planned)
         files.write_json(aside / "run.json", document)
         aside.rename(folder)
@@ -309,6 +316,14 @@ class Run:
                 there[event["setting"]] = event["block"]
             elif event["event"] == "setting_left":
                 there.pop(event["setting"], None)
+        return there
+
+    def rebuild(self) -> int:
+        """The rebuild of the testbed that is in place; 0 where one was begun and not ended."""
+        there = 1
+        for event in self.journal():
+            if event["event"] in ("rebuild_begun", "rebuilt"):
+                there = event["rebuild"] if event["event"] == "rebuilt" else 0
         return there
 
     def failed_switches(self) -> list[dict[str, Any]]:

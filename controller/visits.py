@@ -14,11 +14,12 @@ from .results import Run
 def of(run: Run, slots: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The blocks of these slots of the run, in the order of the plan.
 
-    Each is `{block, setting, role, hosts, slots, pairs}`: `setting` and `role` are '' where the
-    block needs no switching, `pairs` are its slots by what is compared with each other. `hosts` are
-    those on which any slot of the plan needs the setting, in the
-    order of the inventory: a setting is the same in each of its blocks, whatever is left to be
-    measured in them. Raises Refused where no role switches to a setting.
+    Each is `{block, setting, role, hosts, slots, pairs, rebuild, before}`: `setting` and `role` are
+    '' where the block needs no switching, `pairs` are its slots by what is compared with each
+    other. `hosts` are those on which any slot of the plan needs the setting, in the order of the
+    inventory: a setting is the same in each of its blocks, whatever is left to be measured in them.
+    `rebuild` is that of the testbed on which it is measured, `before` what follows on building it.
+    Raises Refused where no role switches to a setting.
     """
     found: dict[str, dict[str, Any]] = {}
     for slot in slots:
@@ -27,6 +28,8 @@ def of(run: Run, slots: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         found[slot["block"]]["slots"].append(slot)
     for visit in found.values():
         visit["pairs"] = disturbed.pairs(visit["slots"], run.document["baseline"])
+        visit["rebuild"] = visit["slots"][0]["rebuild"]
+        visit["before"] = disturbed.before(run.rule, visit["slots"])
     return list(found.values())
 
 
@@ -63,6 +66,8 @@ def _visit(run: Run, block: str, setting: str) -> dict[str, Any]:
         "hosts": hosts,
         "slots": [],
         "pairs": [],
+        "rebuild": 0,
+        "before": {},
     }
 
 

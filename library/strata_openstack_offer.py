@@ -65,10 +65,13 @@ filters:
   returned: success
   type: bool
 offers:
-  description: By host its server's name, and its CPUs and memory in bytes.
+  description: By host its server's name, its CPUs and memory in bytes, and its placement.
   returned: success
   type: dict
 """
+
+from dataclasses import asdict
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.providers.openstack import offer
@@ -128,10 +131,18 @@ def main() -> None:
                 "what": {"server": names[host]},
                 "cpu_ids": list(range(size.vcpus)),
                 "memory_total": size.memory * offer.MIB,
+                "placement": _placement(given, given["hosts"][host], size),
             }
             for host, size in sizes.items()
         },
     )
+
+
+def _placement(given: dict[str, Any], asked: dict[str, Any], size: offer.Size) -> dict[str, Any]:
+    """What a server that is made again must be given again. None of it is secret."""
+    same = {key: given[key] for key in ("cloud", "network", "image")}
+    own = {key: asked.get(key, {}) for key in ("specs", "device")}
+    return {**same, "flavor": asked["flavor"], **asdict(size), **own}
 
 
 if __name__ == "__main__":

@@ -43,6 +43,14 @@ options:
     description: The fingerprint of each host, for V(opened).
     type: dict
     default: {}
+  built:
+    description: What each host was built of, as M(strata_built) tells it, for V(opened). It stands in the lock of the testbed.
+    type: dict
+    default: {}
+  offers:
+    description: By host what its provider was asked for, for V(opened). It stands there as well.
+    type: dict
+    default: {}
   retry:
     description: Causes for which a failed trial is tried again, for V(opened).
     type: list
@@ -96,6 +104,12 @@ blocks:
       description: The same slots, by what is compared with each other.
       type: list
       elements: list
+    rebuild:
+      description: The rebuild of the testbed on which it is to be measured; 0 where that is built once.
+      type: int
+    before:
+      description: What comes before its first trial where the testbed is built again for it.
+      type: dict
 unleft:
   description: The blocks whose setting may still be in place, since a run before was killed in them. They have no slots.
   returned: for opened

@@ -47,4 +47,8 @@ unleft:
   returned: success
   type: list
   elements: dict
+rebuild:
+  description: The rebuild of the testbed that is in place; 0 where one was begun and not ended.
+  returned: success
+  type: int
 """

@@ -273,6 +273,7 @@ class Slot(Document):
     position: Count = 0
     hosts: list[str]
     trials: list[PlannedTrial]
+    rebuild: Count = 0  # of the testbed; 0: it is built once
 
 
 class Plan(Versioned):
@@ -298,6 +299,8 @@ class JournalEvent(BaseModel):
         "setting_proven",
         "setting_failed",
         "setting_left",
+        "rebuild_begun",
+        "rebuilt",
         "rested",
         "warmed_up",
         "slot_started",

@@ -30,7 +30,10 @@ QEMU_VENDORS = ("1af4", "1b36", "1234")
 IFREQ = 40  # bytes of struct ifreq on 64-bit machines
 MOST_ADDRESSES = 1024
 SIOCETHTOOL = 0x8946
-# Commands of the ethtool ioctl: the lengths of the rings, and those that each read one offload.
+DRVINFO = 196  # bytes of struct ethtool_drvinfo
+# Commands of the ethtool ioctl: who drives it, the lengths of the rings, and those that each read
+# one offload.
+DRIVER = 0x03
 RINGS = 0x10
 OFFLOADS = {
     "rx-checksum": 0x14,
@@ -160,6 +163,20 @@ def rings(name: str) -> dict[str, int] | None:
         except OSError:
             return None
     return {"rx": value[5], "tx": value[8]}
+
+
+def firmware(name: str) -> str:
+    """The version of a network card's firmware; '' where it says none."""
+    value = array.array("B", bytearray(DRVINFO))
+    value[0] = DRIVER
+    request = struct.pack("16sP16x", name.encode(), value.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            fcntl.ioctl(asked, SIOCETHTOOL, request)
+        except OSError:
+            return ""
+    # struct ethtool_drvinfo: the command, then driver, version and firmware's version of 32 bytes.
+    return value.tobytes()[68:100].split(b"\0")[0].decode(errors="replace").strip()
 
 
 def towards(others: Collection[str]) -> set[str]:

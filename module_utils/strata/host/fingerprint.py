@@ -68,6 +68,14 @@ FAMILIES: dict[tuple[str, str], Field] = {
     ("gpu", "model"): Field("GPU {}"),
     ("gpu", "driver"): Field("driver of GPU {}"),
 }
+# What no software changes, beside the firmware: the profile to which a host is held when it is
+# built again. Of a family, its leaf.
+HARDWARE: frozenset[str | tuple[str, str]] = frozenset((
+    "cpu.model", "cpu.flags", "cpu.sockets", "cpu.cores", "cpu.threads", "cpu.microcode",
+    "numa.nodes", "memory.total", "virtualisation",
+    ("disk", "model"), ("disk", "rotational"), ("nic", "driver"), ("nic", "speed"),
+    ("gpu", "model"),
+))  # fmt: skip
 # What can change under a running system and is read in a moment, beside disks and network cards.
 QUICK = (
     "cpu.governor",

@@ -97,3 +97,21 @@ def test_everything_in_a_round_is_in_one_sweep() -> None:
 )
 def test_repetitions_are_spread_over_visits(repeats: int, visits: int, expected: list[int]) -> None:
     assert blocks.shares(repeats, visits) == expected
+
+
+def test_repeats_are_spread_over_rebuilds_and_settings_are_visited_on_each() -> None:
+    turns = blocks.schedule(FREE, 7, 3, random.Random(1), rebuilds=3)
+    rounds = {(turn.rebuild, turn.block, turn.round) for turn in turns}
+    assert Counter(rebuild for rebuild, *_ in rounds) == {1: 3, 2: 2, 3: 2}
+    assert len({block for _, block, _ in rounds}) == 3, "a block for each"
+    assert sorted(turn.repetition for turn in turns if turn.cell == "host-x") == list(range(1, 8))
+
+    turns = blocks.schedule(FREE + BOUND, 6, 3, random.Random(1), rebuilds=3)
+    visits = {(turn.rebuild, turn.block, turn.setting) for turn in turns}
+    assert Counter((rebuild, setting) for rebuild, _, setting in visits) == {
+        (rebuild, setting): 1 for rebuild in (1, 2, 3) for setting in ("flannel", "calico", "wg")
+    }
+
+
+def test_a_testbed_that_is_built_once_has_no_rebuilds() -> None:
+    assert {turn.rebuild for turn in made(FREE + BOUND)} == {0}

@@ -20,7 +20,7 @@ ASKED = {"time_budget": "1h", "disturbed": RULE}
 def slot(number: int, round_: int = 1, **levels: Any) -> dict[str, Any]:
     made = trial(number)
     made["levels"] = {**LEVELS, **WHOLE, **levels}
-    place = {"block": "b1", "setting": "", "round": round_, "position": number}
+    place = {"block": "b1", "setting": "", "round": round_, "position": number, "rebuild": 0}
     return {"slot": f"s{number}", **place, "hosts": ["here"], "trials": [made]}
 
 

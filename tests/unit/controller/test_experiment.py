@@ -194,6 +194,29 @@ def test_bad_workloads_among_several_are_refused(
         assert word in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"rebuilds": 4, "repeats": 3}, "each rebuild of the testbed has at least one"),
+        (
+            {"rebuilds": 2, "stop": {"of": {"runtime": "docker"}, "within": 0.03}},
+            "a run over several rebuilds has no stop",
+        ),
+    ],
+)
+def test_rebuilds_that_would_have_nothing_to_measure_are_refused(
+    tmp_path: Path, changes: dict[str, Any], rule: str
+) -> None:
+    with pytest.raises(Refused, match=rule):
+        load(tmp_path, **changes)
+
+
+def test_a_slice_has_no_more_rebuilds_than_repeats(tmp_path: Path) -> None:
+    changes = {"rebuilds": 4, "repeats": 8, "slices": {"s": {"repeats": 2}}}
+    assert load(tmp_path, **changes).rebuilds == 4
+    assert load(tmp_path, "s", **changes).rebuilds == 2
+
+
 def test_identity_follows_what_is_run_and_not_its_prose(tmp_path: Path) -> None:
     first = load(tmp_path)
     assert load(tmp_path, title="Other words").identity == first.identity

@@ -34,7 +34,14 @@ def trial(number: int) -> dict[str, Any]:
 
 SLOTS = [
     {
-        **{"slot": f"s{number}", "block": "b1", "setting": "", "round": 1, "position": number},
+        **{
+            "slot": f"s{number}",
+            "block": "b1",
+            "setting": "",
+            "round": 1,
+            "position": number,
+            "rebuild": 0,
+        },
         **{"hosts": ["here"], "trials": [trial(number)]},
     }
     for number in (1, 2)
@@ -265,6 +272,7 @@ def asked(digest: str) -> dict[str, Any]:
         **{"left_out": [], "confounds": [], "families": ["tools"]},
     }
     rest = {"images": RUN["images"], "dataset": {}, "testbed": "local", "hosts": {}}
+    rest |= {"built": {}, "offers": {}}
     plan["experiment"]["demonstration"] = False
     return {"plan": plan, "retry": [], "attempts": 1, **rest}
 

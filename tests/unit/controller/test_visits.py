@@ -21,7 +21,7 @@ def slot(number: int, block: str, network: str, host: str, setting: str = "costl
     made = trial(number)
     made["levels"] = {**LEVELS, "network": network}
     made["members"] = [{**made["members"][0], "host": host}]
-    place = {"block": block, "setting": setting, "round": 1, "position": number}
+    place = {"block": block, "setting": setting, "round": 1, "position": number, "rebuild": 0}
     return {"slot": f"s{number}", **place, "hosts": [host], "trials": [made]}
 
 
@@ -63,6 +63,7 @@ def test_the_blocks_of_pending_slots_are_visited_in_plan_order(run: results.Run)
     store(run, 1)
     first, second = visits.of(run, run.pending())
     setting = {"setting": "costly", "role": "makes_it", "hosts": ["one", "here"]}
+    setting |= {"rebuild": 0, "before": {"share": 0.05, "patience_s": 0.0, "slots": []}}
     assert first == {"block": "b1", **setting, "slots": SLOTS[1:2], "pairs": [SLOTS[1:2]]}
     assert second == {
         "block": "b2",
