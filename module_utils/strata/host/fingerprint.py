@@ -72,8 +72,8 @@ FAMILIES: dict[tuple[str, str], Field] = {
 # built again. Of a family, its leaf.
 HARDWARE: frozenset[str | tuple[str, str]] = frozenset((
     "cpu.model", "cpu.flags", "cpu.sockets", "cpu.cores", "cpu.threads", "cpu.microcode",
-    "numa.nodes", "memory.total", "virtualisation",
-    ("disk", "model"), ("disk", "rotational"), ("nic", "driver"), ("nic", "speed"),
+    "numa.nodes", "memory.total", "virtualisation", "machine.model", "pci.devices", "pci.simulated",
+    ("disk", "bus"), ("disk", "model"), ("disk", "rotational"), ("nic", "driver"), ("nic", "speed"),
     ("gpu", "model"),
 ))  # fmt: skip
 # What can change under a running system and is read in a moment, beside disks and network cards.
