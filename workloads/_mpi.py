@@ -14,6 +14,7 @@ import ctypes
 import fcntl
 import os
 import re
+import secrets
 import select
 import socket
 import struct
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 LIBRARY = "libmpi.so.12"
 LOOPBACK = "127.0.0.1"
+SEGMENT = "/dev/shm/mpich_shm_"  # noqa: S108  as MPICH names them
 # The key under which MPICH puts where a rank listens, and asks for others'.
 ADDRESS = re.compile(r"-allgather-\d+-(?P<rank>\d+)")
 SIOCGIFADDR = 0x8915
@@ -111,7 +113,15 @@ def _start(team: Team) -> Any:
     )
     if failed:
         raise FailureError(f"MPI: {MPI.Get_error_string(failed)}")
+    _unlink_shared_memory()
     return MPI
+
+
+def _unlink_shared_memory() -> None:
+    """Takes the names of MPICH's segments, which no other process uses: none outlives this one."""
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        if (path := line.split()[-1]).startswith(SEGMENT):
+            Path(path).unlink(missing_ok=True)
 
 
 def _library() -> Path:
@@ -148,18 +158,20 @@ def _interface(address: str) -> str:
 
 def _manage(team: Team, connection: socket.socket) -> None:
     """What MPICH takes for its process manager, until this process ends."""
+    # Its shared memory is named by it: that of no other trial on the host.
+    name = f"strata-{secrets.token_hex(8)}"
     try:
         with connection.makefile("r", encoding="ascii") as lines:
             for line in lines:
                 asked = dict(word.partition("=")[::2] for word in line.split())
                 if asked["cmd"] == "barrier_in":
                     team.meet("MPI")
-                connection.sendall(f"{_answer(asked, team.place.workers)}\n".encode("ascii"))
+                connection.sendall(f"{_answer(asked, team.place.workers, name)}\n".encode("ascii"))
     except Exception as error:
         _end(team, error)
 
 
-def _answer(asked: Mapping[str, str], workers: Sequence[Member]) -> str:
+def _answer(asked: Mapping[str, str], workers: Sequence[Member], name: str) -> str:
     """To one line of PMI-1. KeyError for what MPICH 5 does not ask."""
     if asked["cmd"] == "get":
         value = _value(asked["key"], workers)
@@ -170,7 +182,7 @@ def _answer(asked: Mapping[str, str], workers: Sequence[Member]) -> str:
         "init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
         "get_maxes": "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024",
         "get_appnum": "cmd=appnum appnum=0",
-        "get_my_kvsname": "cmd=my_kvsname kvsname=strata",
+        "get_my_kvsname": f"cmd=my_kvsname kvsname={name}",
         "get_universe_size": f"cmd=universe_size size={len(workers)}",
         "put": "cmd=put_result rc=0 msg=success",
         "barrier_in": "cmd=barrier_out",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from peers import Process, clusters, start
+from peers import Process, clusters, start, until
 
 import workloads
 from workloads._options import BadInputError
@@ -21,6 +21,7 @@ def test_each_worker_sums_as_often_and_tells_how_long(
     tmp_path: Path, transport: str, workers: int, size: int, sent: int
 ) -> None:
     asked = {"transport": transport, "size": size, "steps": 4, "warmup_steps": 2}
+    before = set(Path("/dev/shm").iterdir())
     members = [m.well() for m in start("all_reduce", tmp_path, asked, clusters("ring", workers))]
     for number, member in enumerate(members):
         rows, result = member.steps(), member.result()
@@ -32,6 +33,8 @@ def test_each_worker_sums_as_often_and_tells_how_long(
         assert found["bus_bandwidth"] == pytest.approx(sent / found["latency"])
         assert result["cluster"]["bytes_per_step"] == size
         assert result["cluster"]["index"] == number
+    # Beside those of other tests under way.
+    until(lambda: not set(Path("/dev/shm").glob("mpich_*")) - before, "end of its shared memory")
 
 
 def test_nccl_without_a_gpu_is_refused_by_its_name(tmp_path: Path) -> None:
