@@ -60,10 +60,15 @@ def packages(root: Path = Path("/")) -> dict[str, str]:
     """The version of each package that is installed; nothing where they are not the dpkg's."""
     if not has("dpkg-query"):
         return {}
-    form = "${db:Status-Status} ${binary:Package} ${Version}\n"
+    form = "${db:Status-Status} ${Package} ${Architecture} ${Version}\n"
     admin = f"--admindir={root / 'var/lib/dpkg'}"
     lines = (line.split() for line in _output(["dpkg-query", admin, "-W", "-f", form]))
-    return {f"package.{name}": version for status, name, version in lines if status == "installed"}
+    own = {"all", *_output(["dpkg", "--print-architecture"])}
+    return {
+        f"package.{name if architecture in own else f'{name}:{architecture}'}": version
+        for status, name, architecture, version in lines
+        if status == "installed"
+    }
 
 
 def settings(root: Path = Path("/"), *, shared: bool = False) -> dict[str, str]:
@@ -126,9 +131,14 @@ def unavailable(asked: list[str]) -> list[str]:
 
 
 def _offered(lines: list[str]) -> set[str]:
-    """`NAME=VERSION` in what `apt-cache madison` says: `NAME | VERSION | SOURCE` a line."""
-    parts = ([part.strip() for part in line.split("|")] for line in lines)
-    return {f"{part[0]}={part[1]}" for part in parts if len(part) > 1}
+    """`NAME=VERSION`, also as `NAME:ARCHITECTURE=VERSION`, in what `apt-cache madison` says:
+    `NAME | VERSION | URL SUITE ARCHITECTURE Packages` a line.
+    """
+    found = set()
+    for name, version, source, *_ in (line.split("|") for line in lines if line.count("|") > 1):
+        architecture = source.split()[-2:][0]
+        found |= {f"{name.strip()}{of}={version.strip()}" for of in ("", f":{architecture}")}
+    return found
 
 
 def _now(root: Path, name: str) -> str:

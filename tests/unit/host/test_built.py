@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,27 +11,34 @@ from strata.host import built
 
 from schema import fingerprint as meaning
 
-# Of /var/lib/dpkg/status, shortened: one installed, one for a second architecture, one removed.
+# Of /var/lib/dpkg/status, shortened: two installed, one for another architecture, one removed.
 STATUS = """\
-Package: fio
+Package: tzdata
 Status: install ok installed
-Architecture: amd64
-Version: 3.33-3
+Architecture: all
+Version: 2025b-0+deb12u2
+
+Package: libpopt0
+Status: install ok installed
+Architecture: {own}
+Multi-Arch: same
+Version: 1.19+dfsg-1
 
 Package: libc6
 Status: install ok installed
-Architecture: amd64
+Architecture: mips
 Multi-Arch: same
 Version: 2.36-9+deb12u13
 
 Package: rsync
 Status: deinstall ok config-files
-Architecture: amd64
+Architecture: {own}
 Version: 3.2.7-1
 """
 # What `apt-cache madison docker.io fio` says on Debian 12.
 MADISON = [
-    " docker.io | 20.10.24+dfsg1-1+deb12u1+b6 | http://deb.debian.org/debian bookworm/main amd64",
+    " docker.io | 20.10.24+dfsg1-1+deb12u1+b6 | http://deb.debian.org/debian bookworm/main amd64 "
+    "Packages",
     "       fio |     3.33-3 | http://deb.debian.org/debian bookworm/main amd64 Packages",
 ]
 
@@ -43,13 +51,18 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 def test_packages_are_those_that_are_installed(tmp_path: Path) -> None:
-    write(tmp_path, {"var/lib/dpkg/status": STATUS})
+    if not built.has("dpkg-query"):
+        pytest.skip("needs dpkg: it reads what that has written")
+    ask = ["dpkg", "--print-architecture"]
+    own = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
+    write(tmp_path, {"var/lib/dpkg/status": STATUS.format(own=own)})
     (tmp_path / "var/lib/dpkg/updates").mkdir()
     (tmp_path / "var/lib/dpkg/info").mkdir()
-    found = built.packages(tmp_path)
-    if not built.has("dpkg-query"):
-        pytest.skip("needs dpkg-query")
-    assert found == {"package.fio": "3.33-3", "package.libc6:amd64": "2.36-9+deb12u13"}
+    assert built.packages(tmp_path) == {
+        "package.tzdata": "2025b-0+deb12u2",
+        "package.libpopt0": "1.19+dfsg-1",
+        "package.libc6:mips": "2.36-9+deb12u13",
+    }
 
 
 def test_settings_are_those_of_speed_those_of_own_files_and_those_that_left_the_distributions(
@@ -118,6 +131,7 @@ def test_what_differs_from_wanted_versions_and_what_no_source_has(
     monkeypatch.setattr(built, "has", lambda _: True)
     monkeypatch.setattr(built, "_output", lambda _: MADISON)
     assert built.unavailable(differing) == ["gone=1"]
+    assert built.unavailable(["fio:amd64=3.33-3", "fio:mips=3.33-3"]) == ["fio:mips=3.33-3"]
     monkeypatch.setattr(built, "has", lambda _: False)
     assert built.unavailable([]) == []
     with pytest.raises(Refused, match="by apt"):
