@@ -26,6 +26,7 @@ from .conftest import NODES, USER, Cluster
 
 HOSTS = ("first", "second")
 STATE = "/var/tmp/strata-batch"
+SPIN = "strata_experiment=tests/data/experiments/slurm.yml"
 LOOK_S = 0.2
 # As docs/slurm.md has it.
 SITE = """
@@ -170,7 +171,7 @@ def test_a_job_with_parts_of_nodes_is_refused(checkout: Checkout) -> None:
     job = checkout.submit("sleep 3600", "--ntasks=2")
     try:
         checkout.until(f"squeue --noheader --states=R --jobs={job} | grep -q .", "a job")
-        preflight = ["ansible-playbook", "playbooks/preflight.yml", "-i", "site"]
+        preflight = ["ansible-playbook", "playbooks/preflight.yml", "-i", "site", f"-e{SPIN}"]
         said = checkout.run([*preflight, f"-eslurm_job={job}"], check=False)
         assert "the job that is given has whole nodes" in said, said[-3000:]
     finally:
