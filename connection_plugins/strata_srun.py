@@ -21,11 +21,11 @@ options:
 
 import subprocess
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleFileNotFound
 from ansible.plugins.connection import ConnectionBase
-from strata.providers.slurm.site import Site, ended, environment, step
+from strata.providers.slurm.site import Site
 
 
 class Connection(ConnectionBase):
@@ -43,7 +43,7 @@ class Connection(ConnectionBase):
     ) -> tuple[int, bytes, bytes]:
         """Status, standard output and standard error. A job that is gone is an unreachable host."""
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
-        return self._step(cmd, subprocess.PIPE, in_data or b"")
+        return self._step(cmd, input=in_data or b"")
 
     def put_file(self, in_path: str, out_path: str) -> None:
         super().put_file(in_path, out_path)
@@ -51,11 +51,11 @@ class Connection(ConnectionBase):
         if not source.is_file():
             raise AnsibleFileNotFound(f"there is no file {in_path}")
         with source.open("rb") as file:
-            self._copied(self._step(f"cat >{self._shell.quote(out_path)}", file))
+            self._copied(self._step(f"cat >{self._shell.quote(out_path)}", stdin=file))
 
     def fetch_file(self, in_path: str, out_path: str) -> None:
         super().fetch_file(in_path, out_path)
-        said = self._step(f"cat {self._shell.quote(in_path)}", subprocess.DEVNULL)
+        said = self._step(f"cat {self._shell.quote(in_path)}", stdin=subprocess.DEVNULL)
         self._copied(said)
         Path(out_path).write_bytes(said[1])
 
@@ -65,21 +65,13 @@ class Connection(ConnectionBase):
     def close(self) -> None:
         self._connected = False
 
-    def _step(
-        self, command: str, stdin: int | BinaryIO, data: bytes | None = None
-    ) -> tuple[int, bytes, bytes]:
+    def _step(self, command: str, **feed: Any) -> tuple[int, bytes, bytes]:
         given: dict[str, Any] = self.get_option("srun")
         site = Site(given.get("login") or "", tuple(given.get("arguments") or ()))
-        argv = site.argv(step(int(given["job"]), given["node"], command))
-        feed: dict[str, Any] = {"input": data} if data is not None else {"stdin": stdin}
-        done: subprocess.CompletedProcess[bytes] = subprocess.run(
-            argv, capture_output=True, check=False, env=environment(), **feed
-        )
-        status, stderr = ended(done.stderr)
+        status, stdout, stderr = site.step(int(given["job"]), given["node"], command, **feed)
         if status is None:
-            said = stderr.decode(errors="replace").strip() or f"status {done.returncode}"
-            raise AnsibleConnectionFailure(f"job {given['job']} on {given['node']}: {said}")
-        return status, done.stdout, stderr
+            raise AnsibleConnectionFailure(stderr.decode(errors="replace"))
+        return status, stdout, stderr
 
     def _copied(self, said: tuple[int, bytes, bytes]) -> None:
         if said[0] != 0:

@@ -51,7 +51,7 @@ options:
     elements: str
     default: []
   job:
-    description: The number of a job that runs already and is used as it is, neither made nor ended. 0 for none.
+    description: The number of a job that runs already, and is neither made nor ended. 0 for none.
     type: int
     default: 0
   state_dir:
@@ -177,20 +177,18 @@ def present(site: Site, given: dict[str, Any], check: bool) -> dict[str, Any]:
     there = job.there(site, wanted)
     if check and (not there or there.state != job.RUNNING):
         return {"changed": not there, "made": {}, "progress": []}
-    if there:
-        number = there.id
-    else:
-        keeper = job.keeper(Path(given["state_dir"]), given["become"])
-        number = job.submit(site, wanted, keeper)
+    keeper = job.keeper(Path(given["state_dir"]), given["become"])
+    number = there.id if there else job.submit(site, wanted, keeper)
     running = job.wait(site, wanted, number, given["patience"])
     nodes = job.hosts(site, running)
     job.check_size(running, nodes, wanted)
+    kept = bool(wanted.given) and not check and job.keep(site, running, wanted, keeper)
     made = {
         host: {"job": number, "node": node}
         for host, node in zip(given["hosts"], nodes, strict=True)
     }
     lines = [] if there else [f"Slurm job {number} holds {', '.join(nodes)}"]
-    return {"changed": not there, "made": made, "progress": lines}
+    return {"changed": not there or kept, "made": made, "progress": lines}
 
 
 def absent(site: Site, given: dict[str, Any], check: bool) -> dict[str, Any]:

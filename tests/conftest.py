@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from strata.host import owned
 
+from tools.apptainer_offline import archive
+
 REPO = Path(__file__).parent.parent
 LOCAL = ("-i", "inventories/local")
 STATE = Path("/var/lib/strata")
@@ -115,6 +117,13 @@ def deployed(shared: Path) -> None:
     with in_turn(shared, "deployed") as done:
         if not done:
             playbook("site.yml", "--tags=deploy", f"-estrata_experiment={EXPERIMENTS}/spin.yml")
+
+
+@pytest.fixture(scope="session")
+def apptainer() -> None:
+    """Apptainer, for hosts whose distribution has none."""
+    if shutil.which("apptainer") is None and not archive(REPO / ".cache").exists():
+        pytest.skip("needs Apptainer, built once: .venv/bin/python tools/apptainer_offline.py make")
 
 
 # What waits most comes first, and the others fill its pauses.

@@ -116,7 +116,7 @@ def place(trial: dict[str, Any], member: Member, places: Places) -> str:
     if networks.get(cell.platform.network).peers != "place":
         return ""
     there = places[member["host"]]
-    if cell.platform.runtime == "native":
+    if cell.platform.runtime in networks.OF_THE_HOST:
         return there["host"]
     number = trial["members"].index(member)
     second = trial["role"] == "background" or trial.get("side") == 2  # noqa: PLR2004

@@ -31,6 +31,9 @@ class Network:
     headers: int = 0
 
 
+# The runtimes whose programs are in the network of their host, whatever there is in it.
+OF_THE_HOST = ("native", "apptainer")
+
 NETWORKS = {
     network.name: network
     for network in (
@@ -38,13 +41,14 @@ NETWORKS = {
         Network("host", ("native", "docker", "apptainer", "kubernetes")),
         Network("none", ("docker",), peers="none"),
         Network(
-            "vxlan", ("native", "docker"), "place", "vxlan", "vxlan", "strata-vxlan", headers=50
+            *("vxlan", (*OF_THE_HOST, "docker"), "place", "vxlan", "vxlan", "strata-vxlan"),
+            headers=50,
         ),
         Network("macvlan", ("docker",), "place", "macvlan", "macvlan", called="strata-macvlan"),
         Network("ipvlan", ("docker",), "place", "ipvlan", "macvlan", called="strata-ipvlan"),
-        Network("wireguard", ("native",), "place", "wireguard", "wireguard", headers=60),
+        Network("wireguard", OF_THE_HOST, "place", "wireguard", "wireguard", headers=60),
         Network(
-            *("wireguard_go", ("native",), "place", "wireguard_go", "wireguard"),
+            *("wireguard_go", OF_THE_HOST, "place", "wireguard_go", "wireguard"),
             daemons=("wireguard-go",),
             headers=60,
         ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,16 +45,22 @@ class Cluster:
         """Ids of those that have not ended."""
         return self.on("node1", "squeue --noheader --format=%A").split()
 
-    def copy(self, folder: Path) -> None:
-        """A folder of this machine at the same path on every node, as if they shared its disk."""
-        pack = ["tar", "-C/", "-c", str(folder)[1:]]
-        packed = subprocess.run(pack, capture_output=True, check=True)
-        for node in NODES:
+    def copy(self, folder: Path, nodes: Sequence[str] = NODES) -> None:
+        """A folder of this machine at the same path on nodes, as if they shared its disk."""
+        for node in nodes:
             unpack = ["docker", "exec", "-i", f"rehearsal-{LAB}-{node}", "tar", "-C/", "-x"]
-            subprocess.run(unpack, input=packed.stdout, check=True)
+            pack = ["tar", "-C/", "-c", str(folder)[1:]]
+            with subprocess.Popen(pack, stdout=subprocess.PIPE) as packing:
+                subprocess.run(unpack, stdin=packing.stdout, check=True)
+            assert packing.returncode == 0
             self.on(node, f"chown -R {USER} {folder}")
             for path in folder.parents:
                 self.on(node, f"chmod a+rx {path}")
+
+    def fetch(self, folder: Path, to: Path) -> None:
+        """What is in a folder of the first node."""
+        copied = [f"rehearsal-{LAB}-{NODES[0]}:{folder}/.", str(to)]
+        subprocess.run(["docker", "cp", "--quiet", *copied], check=True, capture_output=True)
 
 
 def play(name: str, *given: str, check: bool = True) -> str:

@@ -124,7 +124,7 @@ def test_hosts_are_had_measured_cancelled_and_given_back(testbed: Testbed, tmp_p
 
     # Somebody cancels the job while trials run. What they left goes with it.
     running = testbed.begin("slurm", results)
-    running.until_trial(count=2)
+    running.until(lambda: len(cells(results)) >= 2, "two trials")
     cluster.on("node1", f"scancel {job}", USER)
     assert running.end() != 0, running.text()[-3000:]
     kept = cells(results)
@@ -148,7 +148,7 @@ def test_hosts_are_had_measured_cancelled_and_given_back(testbed: Testbed, tmp_p
 
 
 def test_in_a_job_of_ones_own_with_root_trials_run_in_apptainer_too(
-    testbed: Testbed, tmp_path: Path
+    testbed: Testbed, apptainer: None, tmp_path: Path
 ) -> None:
     """As `sbatch` starts Strata: the job gives its nodes, and is neither made nor ended."""
     results, cluster = tmp_path / "results", testbed.cluster

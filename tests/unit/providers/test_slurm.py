@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from strata.errors import Refused
 from strata.host import owned
 from strata.providers.slurm import job, site
+from strata.providers.slurm.carry import carry
 from strata.providers.slurm.site import Site
 
 ASKED = job.Asked("strata-mine", 2, 120, partition="batch", options=("--gres=gpu:1",))
-LISTED = "12|PENDING||Resources|2026-11-23T01:00:00\n7|RUNNING|node[1-2]|None|2026-11-23T00:10:00\n"
+LISTED = (
+    "12|PENDING||Resources|2026-11-23T01:00:00|NO\n"
+    "7|RUNNING|node[1-2]|None|2026-11-23T00:10:00|NO\n"
+)
 
 
 def test_what_is_not_named_is_left_to_the_site() -> None:
@@ -34,12 +40,12 @@ def test_jobs_are_read_the_oldest_first() -> None:
 
 
 def test_a_job_that_is_being_ended_holds_nothing() -> None:
-    ending = "3|COMPLETING|node[1-2]|None|2026-11-23T00:10:00\n"
+    ending = "3|COMPLETING|node[1-2]|None|2026-11-23T00:10:00|NO\n"
     assert job.holding(job.read(ending)) is None
     assert job.holding(job.read(ending + LISTED)) == job.read(LISTED)[0]
 
 
-@pytest.mark.parametrize("line", ["slurm_load_jobs error", "x|RUNNING|n|None|now", "7|RUNNING"])
+@pytest.mark.parametrize("line", ["slurm_load_jobs error", "x|RUNNING|n|None|now|NO", "7|RUNNING"])
 def test_other_words_of_squeue_are_refused(line: str) -> None:
     with pytest.raises(Refused, match="in the format that it is asked for"):
         job.read(line)
@@ -146,3 +152,78 @@ def test_a_job_that_strata_is_in_says_nothing_to_the_commands_of_slurm(
     monkeypatch.setenv("SLURM_CONF", "/srv/slurm.conf")
     told = site.environment()
     assert "SLURM_NTASKS" not in told and told["SLURM_CONF"] == "/srv/slurm.conf"
+
+
+@dataclass(frozen=True)
+class Here(Site):
+    """A site whose steps are processes of this machine, and whose queue is told."""
+
+    queue: str = ""
+
+    def argv(self, command: Sequence[str]) -> list[str]:
+        if command[0] == "squeue":
+            return ["echo", self.queue]
+        return list(command[command.index("/bin/sh") :])
+
+
+@pytest.mark.parametrize(
+    ("queue", "words"),
+    [
+        ("7|RUNNING|node[1-2]|None|now|NO", ""),
+        ("7|PENDING||Resources|now|NO", "the job that is given runs"),
+        ("7|RUNNING|node[1-2]|None|now|OK", "whole nodes"),
+    ],
+)
+def test_a_job_that_is_given_runs_on_whole_nodes(queue: str, words: str) -> None:
+    asked = replace(ASKED, given=7)
+    if not words:
+        there = job.there(Here(queue=queue), asked)
+        assert there and there.id == 7
+        return
+    with pytest.raises(Refused, match=words):
+        job.there(Here(queue=queue), asked)
+
+
+def test_keepers_that_are_there_are_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = job.read(LISTED)[0]
+    assert not job.keep(Here(queue=f"interactive\n{job.KEEPER}"), running, ASKED, "true")
+    monkeypatch.setattr(job, "KEPT_S", 0.0)
+    with pytest.raises(Refused, match="lets its account start steps"):
+        job.keep(Here(queue="interactive"), running, ASKED, "true")
+
+
+@pytest.fixture
+def flowers(tmp_path: Path) -> Path:
+    """Files that only their owner reads, a link, a file that nobody asks for."""
+    (tmp_path / "flowers/rose").mkdir(parents=True, mode=0o700)
+    for name in ("rose/-1 \u00e4.jpg", "rose/2.jpg", "other.txt"):
+        (tmp_path / "flowers" / name).write_text(name)
+        (tmp_path / "flowers" / name).chmod(0o600)
+    (tmp_path / "flowers/rose/3.jpg").symlink_to("2.jpg")
+    return tmp_path / "flowers"
+
+
+def test_what_is_carried_is_what_is_named(flowers: Path, tmp_path: Path) -> None:
+    names = ["rose/-1 \u00e4.jpg", "rose/2.jpg", "rose/3.jpg"]
+    (tmp_path / "names").write_bytes(b"".join(name.encode() + b"\0" for name in names))
+    there = tmp_path / "a folder"
+    there.mkdir()
+    carry(Here(), 7, "node1", flowers, tmp_path / "names", there, become=False)
+    found = [path for path in sorted(there.rglob("*")) if not path.is_dir()]
+    assert [str(path.relative_to(there)) for path in found] == names
+    assert all(path.is_file() and not path.is_symlink() for path in found)
+    assert found[2].read_text() == "rose/2.jpg"
+    assert {path.stat().st_mode & 0o444 for path in found} == {0o444}
+
+
+@pytest.mark.parametrize(
+    ("listed", "folder", "words"),
+    [("rose/4.jpg", "there", "rose/4.jpg"), ("rose/2.jpg", "nowhere", "nowhere")],
+)
+def test_what_is_not_carried_whole_is_refused(
+    flowers: Path, tmp_path: Path, listed: str, folder: str, words: str
+) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "names").write_text(f"{listed}\0")
+    with pytest.raises(Refused, match=words):
+        carry(Here(), 7, "node1", flowers, tmp_path / "names", tmp_path / folder, become=False)

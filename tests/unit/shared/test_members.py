@@ -133,11 +133,14 @@ def test_on_the_network_of_a_setting_each_member_has_a_place_of_its_own() -> Non
         "n1": {"host": "10.214.1.1", "members": "10.214.1.128"},
         "n2": {"host": "10.214.2.1", "members": "10.214.2.128"},
     }
-    native = {**trial(network="vxlan"), "role": "measured"}
-    native["levels"] = {**native["levels"], "runtime": "native"}
-    in_docker = {**native, "levels": {**native["levels"], "runtime": "docker"}}
-    there = [members.place(native, member, places) for member in native["members"]]
-    assert there == [places[member["host"]]["host"] for member in native["members"]]
+    native, in_apptainer, in_docker = (
+        {**asked, "role": "measured", "levels": {**asked["levels"], "runtime": runtime}}
+        for asked in [trial(network="vxlan")]
+        for runtime in ("native", "apptainer", "docker")
+    )
+    for on_host in (native, in_apptainer):
+        there = [members.place(on_host, member, places) for member in on_host["members"]]
+        assert there == [places[member["host"]]["host"] for member in on_host["members"]]
     there = [members.place(in_docker, member, places) for member in in_docker["members"]]
     assert len(set(there)) == len(there)
     assert there[0] == places[in_docker["members"][0]["host"]]["members"]

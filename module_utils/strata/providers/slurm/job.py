@@ -15,8 +15,12 @@ from ...host import lease, owned
 from .site import ENVIRONMENT, Site
 
 LOOK_S = 1.0
+KEEPER, KEPT_S = "strata-keeper", 60.0
+# Lives as long as the job, and longer than who starts it.
+APART = 'setsid "$@" </dev/null >/dev/null 2>&1 &'
 RUNNING, ENDING = "RUNNING", "COMPLETING"
-FORMAT = "%A|%T|%N|%r|%S"
+FORMAT = "%A|%T|%N|%r|%S|%h"
+WHOLE_NODES = "NO"  # what squeue says to whether others may have a part of a job's nodes
 # As sbatch says it of a job that it was only asked about.
 WOULD = re.compile(r"to start at (?P<when>\S+) .*?on nodes? (?P<nodes>\S+)")
 # A pattern in Slurm's words, the rule in ours, and the next step.
@@ -100,6 +104,7 @@ class Job:
     nodes: str
     reason: str
     start: str
+    shared: str
 
 
 def minutes(seconds: float) -> int:
@@ -147,6 +152,13 @@ def there(site: Site, asked: Asked) -> Job | None:
             given=f"slurm_job: {asked.given}, {jobs[0].state if jobs else 'which has ended'}",
             then="leave slurm_job out: one is then asked for",
         )
+    if jobs[0].shared != WHOLE_NODES:
+        raise Refused(
+            "the job that is given has whole nodes: what others run there would be measured too",
+            example="sbatch --nodes=2 --exclusive …",
+            given=f"job {asked.given} on {jobs[0].nodes}, which squeue calls {jobs[0].shared}",
+            then="ask for it with --exclusive",
+        )
     return jobs[0]
 
 
@@ -192,10 +204,35 @@ def submit(site: Site, asked: Asked, keeper: str) -> int:
     return int(number)
 
 
+def keep(site: Site, job: Job, asked: Asked, keeper: str) -> bool:
+    """Have the keepers in a job that was given, too; whether there were none. Raises Refused."""
+    look = ["squeue", "--steps", "--noheader", f"--jobs={job.id}", "--format=%j"]
+    if KEEPER in site.run(look).split():
+        return False
+    command = _keepers(asked, keeper, f"--jobid={job.id}")
+    site.run(["/bin/sh", "-c", APART, "sh", *command])
+    deadline = time.monotonic() + KEPT_S
+    while KEEPER not in site.run(look).split():
+        if time.monotonic() > deadline:
+            raise Refused(
+                "a job lets its account start steps on all of its nodes",
+                given=f"job {job.id}: no step {KEEPER} within {KEPT_S:.0f} s",
+                then=f"see what this says: srun --jobid={job.id} --overlap hostname",
+            )
+        time.sleep(LOOK_S)
+    return True
+
+
 def _script(asked: Asked, keeper: str) -> str:
-    """What the job runs: one keeper on each of its nodes, until it is ended."""
+    """What a job runs that is asked for: its keepers, until it is ended."""
+    return f"#!/bin/sh\nexec {shlex.join(_keepers(asked, keeper))}\n"
+
+
+def _keepers(asked: Asked, keeper: str, *where: str) -> list[str]:
+    """The command that starts one keeper on each node of a job."""
     nodes = [f"--nodes={asked.nodes}", f"--ntasks={asked.nodes}", "--overlap"]
     how = [
+        f"--job-name={KEEPER}",
         "--mem=0",
         "--mpi=none",
         "--chdir=/",
@@ -203,8 +240,7 @@ def _script(asked: Asked, keeper: str) -> str:
         "--input=none",
         f"--export={ENVIRONMENT}",
     ]
-    command = ["srun", *nodes, *how, "/bin/sh", "-c", keeper]
-    return f"#!/bin/sh\nexec {shlex.join(command)}\n"
+    return ["srun", *where, *nodes, *how, "/bin/sh", "-c", keeper]
 
 
 def keeper(state_dir: Path, become: bool) -> str:

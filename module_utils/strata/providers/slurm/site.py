@@ -11,6 +11,7 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ...errors import Refused
 
@@ -78,6 +79,32 @@ class Site:
                 then="sinfo tells whether its daemons answer",
             )
         return done.stdout
+
+    def step(self, job: int, node: str, command: str, **feed: Any) -> Stepped:
+        """How a shell command ended on one node of an allocation; `feed` is its standard input."""
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
+            self.argv(step(job, node, command)),
+            capture_output=True,
+            check=False,
+            env=environment(),
+            **feed,
+        )
+        status, stderr = ended(done.stderr)
+        if status is None:
+            said = stderr.decode(errors="replace").strip() or f"status {done.returncode}"
+            stderr = f"job {job} on {node}: {said}".encode()
+        return Stepped(status, done.stdout, stderr)
+
+
+class Stepped(NamedTuple):
+    """A command of a step; `status` is None where the step was never there, or went with its job.
+
+    `stderr` then says so.
+    """
+
+    status: int | None
+    stdout: bytes
+    stderr: bytes
 
 
 def environment() -> dict[str, str]:
