@@ -40,7 +40,8 @@ EXPLAINED: dict[str, tuple[str, ...]] = {
 }
 # Levels that leave alone what is computed; any other may change it.
 SAME_WORK = {"substrate", "runtime", "network", "label", "cpus", "memory", "numa", "quota",
-             "beside", "distribution", "workers", "servers", "placement"}  # fmt: skip
+             "beside", "distribution", "workers", "servers", "placement",
+             "ends", "through"}  # fmt: skip
 LABELS = {
     "hosts": "hosts",
     "reported.tensorflow": "TensorFlow",

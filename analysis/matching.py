@@ -20,6 +20,9 @@ from .load import Loaded, canonical
 PLATFORM = ("substrate", "runtime", "network")
 IMPLIED = {"runtime": ("network",), "distribution": ("workers", "servers", "placement")}
 
+# What needs no word: the usual ones of a test between two ends.
+USUAL = {"ends": "both", "through": "address"}
+
 
 def assign(loaded: Loaded) -> pd.DataFrame:
     """The trials with `arm`, `short`, `case`, `match`, `is_baseline`, `is_reference`, `is_control`,
@@ -144,7 +147,7 @@ def _values(levels: dict[str, Any], names: list[str]) -> list[str]:
     return [
         value if isinstance(value, str) else f"{name} {canonical(value)}"
         for name, value in values
-        if value not in ("", None)
+        if value not in ("", None, USUAL.get(name, ""))
     ]
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import inference, stats, text
+from . import ends, inference, stats, text
 from .inference import Estimate
-from .metrics import DASH, scale
+from .metrics import DASH
 from .pairing import Arm, arms
 from .scenarios import Table
 from .tables import Tables, records
@@ -44,7 +44,8 @@ def tables(found: Tables) -> list[Table]:
     networks = _networks(found)
     if not networks:
         return []
-    return [each for each in (costs(found, networks), explained(found, networks)) if each.rows]
+    made = (costs(found, networks), at_ends(found), explained(found, networks))
+    return [each for each in made if each.rows]
 
 
 def _networks(found: Tables) -> dict[str, str]:
@@ -150,6 +151,19 @@ def _change(row: Mapping[Any, Any] | None) -> str:
     return doubt + text.change(row["ratio"], row["ratio_low"], row["ratio_high"])
 
 
+def at_ends(found: Tables) -> Table:
+    """A row a network, case, and what adds up along the way."""
+    return Table(
+        "At which end a network costs it",
+        "What the network costs beyond the hosts' own, parted by the arms with one end on it: at "
+        "the client's end, both ends less the server's alone; at the server's end, both less the "
+        "client's alone; between them, what is left of both. With 95 % intervals over rounds.",
+        ("Network", "Case", "Of", "Hosts' own", "Client's end", "Server's end", "Between"),
+        ends.rows(found),
+        {3, 4, 5, 6},
+    )
+
+
 def predicted(moved: float, messages: float, byte: float, round_trip: float) -> tuple[float, float]:
     """How much longer a step takes on a slower wire (s): for its bandwidth, and for its latency.
 
@@ -179,9 +193,14 @@ def explained(found: Tables, networks: Mapping[str, str]) -> Table:
         ("Network", "Case", "Step", "Longer by", "Bandwidth", "Latency", "Rest", "Explained"),
         [
             (
-                *(cost.short, cost.case, text.quantity(cost.step, "s"), _seconds(cost.longer)),
+                *(
+                    cost.short,
+                    cost.case,
+                    text.quantity(cost.step, "s"),
+                    text.estimate(cost.longer, "s"),
+                ),
                 *(text.quantity(part.mean, "s") for part in (cost.bandwidth, cost.latency)),
-                *(_seconds(cost.rest), cost.share),
+                *(text.estimate(cost.rest, "s"), cost.share),
             )
             for cost in attribution(found, networks)
         ],
@@ -295,13 +314,6 @@ def _round_trip(trial: pd.Series, latency: float) -> float:
 
 def _round(trial: pd.Series) -> Round:
     return str(trial["arm"]), str(trial["block"]), int(trial["round"])
-
-
-def _seconds(found: Estimate) -> str:
-    """A mean with its interval: `410.2 ms (380.1 … 440.0)`."""
-    how = scale([found.mean, found.low, found.high], "s")
-    span = f" ({how.text(found.low)} … {how.text(found.high)})" if math.isfinite(found.low) else ""
-    return (how.with_unit(found.mean) + span).replace("-", text.MINUS)
 
 
 def _number(value: float) -> str:

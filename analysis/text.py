@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from .inference import Estimate
 from .metrics import DASH, scale
 from .shown import shown
 
@@ -20,6 +21,13 @@ def quantity(value: float | None, unit: str) -> str:
     if value is None or not math.isfinite(value):
         return DASH
     return scale([value], unit).with_unit(value)
+
+
+def estimate(found: Estimate, unit: str) -> str:
+    """A mean with its interval: `410.2 ms (380.1 … 440.0)`."""
+    how = scale([found.mean, found.low, found.high], unit)
+    span = f" ({how.text(found.low)} … {how.text(found.high)})" if math.isfinite(found.low) else ""
+    return (how.with_unit(found.mean) + span).replace("-", MINUS)
 
 
 def percent(ratio: float | None) -> str:

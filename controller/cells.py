@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
-from strata import networks, runtimes, storage
+from strata import ends, networks, runtimes, storage
 from strata.cell import PLATFORM, Cell, Level, Levels, Platform, Resources, Scenario
 from strata.errors import Refused
 from strata.identity import digest
@@ -40,6 +40,8 @@ def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
         chosen |= asdict(asked)
         if asked.distribution == "none" and "transport" in chosen:
             chosen["transport"] = OWN  # a lone worker has none: one spelling for one meaning
+        if chosen["network"] == "host":
+            chosen |= {name: usual for name, usual in ends.USUAL.items() if name in chosen}
         fits = _fits(experiment.workload, Platform.of(chosen), asked)
         able = _has_storage(chosen) and _has_transport(chosen)
         if fits and able and not _excluded(chosen, experiment):
@@ -133,6 +135,7 @@ def _resolve(workload: str, chosen: Levels, asked: Scenario) -> Cell:
             given=f"workers: {asked.workers}, servers: {asked.servers}",
         )
     _check_pinned(cell)
+    _check_ends(cell)
     return cell
 
 
@@ -146,6 +149,19 @@ def _check_pinned(cell: Cell) -> None:
             example="quota: [2]",
             given=f"{cell.platform}, {_flow(stated)}",
             then=f"give it a quota, or exclude {{runtime: {cell.platform.runtime}, ...}}",
+        )
+
+
+def _check_ends(cell: Cell) -> None:
+    """Raises Refused where the ends cannot stand so, or the client cannot get to the server so."""
+    why = ends.why_not(cell)
+    if why:
+        stated = {name: cell.options[name] for name in ends.USUAL}
+        raise Refused(
+            f"the ends of a test stand where their network has them: {why}",
+            example="network: [host, flannel_vxlan], ends: [both, client_only, server_only]",
+            given=f"{cell.platform}, {_flow(stated)}",
+            then=f"exclude {{network: {cell.platform.network}, ...}}",
         )
 
 
@@ -215,6 +231,7 @@ def case_of(levels: Levels, of: Levels) -> str:
 def check_baseline(cells: list[Cell], of: Levels) -> None:
     """Raises Refused where nothing would be compared though there are arms to compare."""
     if any(is_baseline(cell, of) for cell in cells):
+        _check_ends_are_compared(cells, of)
         return
     if of:
         near = max(cells, key=lambda cell: sum(cell.levels.get(n) == v for n, v in of.items()))
@@ -230,6 +247,17 @@ def check_baseline(cells: list[Cell], of: Levels) -> None:
             f"the design varies {', '.join(arms)} and has no baseline to compare with",
             example=f"baseline: {_flow({name: cells[0].levels[name] for name in arms})}",
             given="baseline: {}",
+        )
+
+
+def _check_ends_are_compared(cells: list[Cell], of: Levels) -> None:
+    """On the hosts' own network there is one place for both ends: others have no baseline in it."""
+    missing = [name for name in ends.USUAL if _differs(name, cells) and name not in of]
+    if of.get("network") == "host" and missing:
+        raise Refused(
+            f"{' and '.join(missing)} are compared with what they are on the hosts' own network",
+            example=f"baseline: {_flow({**of, **{name: ends.USUAL[name] for name in missing}})}",
+            given=f"baseline: {_flow(of)}",
         )
 
 

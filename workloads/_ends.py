@@ -3,8 +3,12 @@
 They meet over a TCP connection of their own, with the trial's key, before anything is measured: so
 no stray connection is taken for the test's, and each end hears at once when the other has failed.
 
-    with meeting(context) as link:
+    with meeting(options, context) as link:
         link.tell({...}); link.hear()
+
+Where the ends stand, and by which way the client reaches the server, are options of these
+workloads, which the hosts act on (`strata.ends`). That a service is gone through is seen here: the
+address that the client connected to is not the server's.
 
 What the test costs an end is read there: what the member's processes used, and what the whole host
 used meanwhile. A trial's control group does not hold what the kernel does for its packets.
@@ -18,11 +22,11 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Literal, Self
 
-from workloads import _route
+from workloads import _options, _route
 from workloads._declare import Metric, Port
 from workloads._output import Context, FailureError
 from workloads._peers import Peer, Peers
@@ -47,13 +51,34 @@ CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "ste
 NOT_BUSY = ("idle", "iowait", "steal")
 
 
+@dataclass(frozen=True)
+class Options(_options.Options):
+    """Those of every such workload."""
+
+    ends: Literal["both", "client_only", "server_only"] = field(
+        default="both",
+        metadata={
+            "help": "which ends are on the network; the other is on its host's own",
+            "unit": "",
+        },
+    )
+    through: Literal["address", "service"] = field(
+        default="address",
+        metadata={
+            "help": "what the client connects to: the server's own address, or a service's before "
+            "it",
+            "unit": "",
+        },
+    )
+
+
 @contextlib.contextmanager
-def meeting(context: Context) -> Iterator[Link]:
+def meeting(options: Options, context: Context) -> Iterator[Link]:
     """The link to the other end, for as long as the test takes.
 
     Notes in the result how packets reach the other end, and the clock's offset to the chief's,
-    the client's. Raises PeerError where the other end is not found in time. A failure is told to
-    the other end.
+    the client's. Raises PeerError where the other end is not found in time, and FailureError where
+    it is not reached through what was asked for. A failure is told to the other end.
     """
     peers = context.peers
     assert peers is not None  # noqa: S101 - of a topology with several members
@@ -67,6 +92,7 @@ def meeting(context: Context) -> Iterator[Link]:
             context.cluster = _clock(link)
         else:
             _answer(link)
+        _reached(options, link, context.environment["route"], serves=serves)
         yield link
     except PeerError:
         raise
@@ -137,6 +163,17 @@ def _answer(link: Link) -> None:
         link.tell({"mono": time.monotonic()})
 
 
+def _reached(options: Options, link: Link, route: dict[str, Any], *, serves: bool) -> None:
+    """Raises FailureError where a service was asked for, and the server's own address was met.
+
+    Behind an address that is translated on the way, as a service's is, the server has another one.
+    """
+    if serves:
+        link.tell({"own": route["own"]})
+    elif (own := link.hear()["own"]) == route["peer"] and options.through == "service":
+        raise FailureError(f"asked to go through a service; connected to the server itself, {own}")
+
+
 @dataclass(frozen=True)
 class Spent:
     """CPU seconds so far, or between two instants."""
@@ -192,6 +229,7 @@ __all__ = [
     "CONTROL",
     "AbortedError",
     "Link",
+    "Options",
     "PeerError",
     "Spent",
     "costs",

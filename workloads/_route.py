@@ -33,10 +33,11 @@ MOST_ADDRESSES = 1024
 
 
 def of(connection: socket.socket) -> dict[str, Any]:
-    """Of a connected TCP socket: device, sizes in bytes, offloads, queues, congestion control."""
+    """Of a connected TCP socket: both addresses, device, sizes in bytes, offloads, queues,
+    congestion control."""
     own, other = connection.getsockname()[0], connection.getpeername()[0]
     device = "lo" if own == other else addresses().get(own, "")
-    found: dict[str, Any] = {"device": device, **_tcp(connection)}
+    found: dict[str, Any] = {"own": own, "peer": other, "device": device, **_tcp(connection)}
     if device:
         found |= {"mtu": _number(NET / device / "mtu"), "offloads": offloads(device)}
         found["queues"] = queues(NET / device)

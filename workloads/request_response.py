@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from workloads import _options
+from workloads import _ends
 from workloads._declare import CLIENT_AND_SERVER, Metric, Port
 from workloads._ends import CONTROL, Spent, costs, meeting, tell_costs
 from workloads._output import Context, FailureError
@@ -54,7 +54,7 @@ NANO = 1e9
 
 
 @dataclass(frozen=True)
-class Options(_options.Options):
+class Options(_ends.Options):
     """Options of `request_response`."""
 
     connection: Literal["kept", "new"] = field(
@@ -87,7 +87,7 @@ def run(options: Options, context: Context) -> None:
     """The part of this member."""
     peers = context.peers
     assert peers is not None  # noqa: S101 - of a topology with several members
-    with meeting(context) as link:
+    with meeting(options, context) as link:
         if peers.me.role == "server":
             _serve(options, context, link, peers)
         else:

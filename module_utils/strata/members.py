@@ -9,7 +9,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Any
 
-from . import networks
+from . import ends, networks
 from .cell import Cell
 
 # How the gradients of several workers come together; docs/distributed.md.
@@ -56,7 +56,22 @@ def ports(trial: dict[str, Any], here: list[Member]) -> list[Port]:
 
 def own_network(cell: Cell) -> bool:
     """Whether peers on one host talk over a bridge that is made for their trial."""
-    return cell.platform.network == "bridge" and cell.scenario.placement == "packed"
+    both = cell.options.get(ends.ENDS, ends.BOTH) == ends.BOTH
+    return cell.platform.network == "bridge" and cell.scenario.placement == "packed" and both
+
+
+def network(cell: Cell, member: Member) -> str:
+    """The network that a member's program stands on."""
+    return "host" if ends.on_host(cell.options, member["role"]) else cell.platform.network
+
+
+def service(trial: dict[str, Any], member: Member) -> str:
+    """The name of the service through which a member is reached; '' where there is none.
+
+    A trial's own name may begin with a digit, that of a service may not.
+    """
+    cell = Cell.of(trial["levels"])
+    return f"service-{name(trial, member)}" if ends.served(cell.options, member["role"]) else ""
 
 
 def told(
@@ -101,6 +116,11 @@ def _host(
     """Where a member's peers reach it."""
     if cell.scenario.placement == "together":
         return "127.0.0.1"
+    if ends.on_host(cell.options, member["role"]):
+        switched = bool(networks.get(cell.platform.network).setting)
+        return places[member["host"]]["host"] if switched else addresses[member["host"]]
+    if ends.served(cell.options, member["role"]):
+        return service(trial, member)
     if networks.get(cell.platform.network).peers == "name" or own_network(cell):
         return name(trial, member)
     return place(trial, member, places) or addresses[member["host"]]
@@ -113,7 +133,7 @@ def place(trial: dict[str, Any], member: Member, places: Places) -> str:
     other member has. `places` are by host `{host, members}`, of which the latter is the first.
     """
     cell = Cell.of(trial["levels"])
-    if networks.get(cell.platform.network).peers != "place":
+    if networks.get(network(cell, member)).peers != "place":
         return ""
     there = places[member["host"]]
     if cell.platform.runtime in networks.OF_THE_HOST:

@@ -29,6 +29,11 @@ class Network:
     # Bytes of headers that it puts before each packet between two hosts, over IPv4
     # (docs/networks.md says which).
     headers: int = 0
+    # Whether a program on its host's own network and one on this network reach each other, so that
+    # one end of a test can stand there (`strata.ends`).
+    host_ends: bool = False
+    # Whether a service can stand before a program: an address for whoever runs behind it.
+    services: bool = False
 
 
 # The runtimes whose programs are in the network of their host, whatever there is in it.
@@ -37,12 +42,13 @@ OF_THE_HOST = ("native", "apptainer")
 NETWORKS = {
     network.name: network
     for network in (
-        Network("bridge", ("docker",)),
+        Network("bridge", ("docker",), host_ends=True),
         Network("host", ("native", "docker", "apptainer", "kubernetes")),
         Network("none", ("docker",), peers="none"),
         Network(
             *("vxlan", (*OF_THE_HOST, "docker"), "place", "vxlan", "vxlan", "strata-vxlan"),
             headers=50,
+            host_ends=True,
         ),
         Network("macvlan", ("docker",), "place", "macvlan", "macvlan", called="strata-macvlan"),
         Network("ipvlan", ("docker",), "place", "ipvlan", "macvlan", called="strata-ipvlan"),
@@ -64,6 +70,8 @@ NETWORKS = {
                 *(f"flannel_{backend}", ("kubernetes",), "name", f"flannel_{backend}", "flannel"),
                 daemons=("flanneld",),
                 headers=headers,
+                host_ends=True,
+                services=True,
             )
             for backend, headers in (("vxlan", 50), ("host_gw", 0), ("udp", 28), ("wireguard", 80))
         ),
@@ -71,11 +79,13 @@ NETWORKS = {
             *("calico", ("kubernetes",), "name", "calico", "calico"),
             daemons=("calico-node",),
             headers=50,
+            services=True,
         ),
         Network(
             *("cilium", ("kubernetes",), "name", "cilium", "cilium"),
             daemons=("cilium-agent", "cilium-operator"),
             headers=50,
+            services=True,
         ),
     )
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from workloads import _options
+from workloads import _ends, _options
 from workloads._declare import CLIENT_AND_SERVER, Metric, Port
 from workloads._ends import CONTROL, Spent, costs, meeting, tell_costs
 from workloads._output import Context, FailureError
@@ -52,7 +52,7 @@ LISTENS = "0A"  # TCP_LISTEN, as /proc/net/tcp has it
 
 
 @dataclass(frozen=True)
-class Options(_options.Options):
+class Options(_ends.Options):
     """Options of `iperf3`."""
 
     protocol: Literal["tcp", "udp"] = field(
@@ -108,7 +108,7 @@ def run(options: Options, context: Context) -> None:
         raise FailureError(
             f"iperf3 needs one port number for TCP and UDP; given: {sorted(numbers)}"
         )
-    with meeting(context) as link:
+    with meeting(options, context) as link:
         if peers.me.role == "server":
             _serve(context, link, numbers.pop())
         else:

@@ -60,6 +60,8 @@ class Spec:
     account: int = field(kw_only=True)  # number of the user and of the group that it runs as
     data: Path | None = None  # mounted read-only at /data
     network: str = "host"
+    peers_network: str = "host"  # the one under test: another, where this end is not on it
+    service: str = ""  # the name of a service to stand before it, through which peers reach it
     resources: Resources = field(default_factory=Resources)
     ports: list[Port] = field(default_factory=list)  # listened on, for peers
     place: str = ""  # its address on the network, where a setting gives it one

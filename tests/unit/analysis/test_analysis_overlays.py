@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from synthetic import NATIVE, Synthetic
 
-from analysis import overlays, page, tables, terminal
+from analysis import ends, overlays, page, tables, terminal
 from analysis.load import load
 
 HOST, VXLAN = NATIVE, {**NATIVE, "network": "vxlan"}
@@ -145,3 +145,38 @@ def test_a_run_over_one_network_has_none_of_it(tmp_path: Path) -> None:
     run = {"baseline": {"streams": 1}, "factors": ["streams"]}
     folder = Synthetic(cells, **run).write(tmp_path / "run")
     assert overlays.tables(tables.build(load(folder))) == []
+
+
+# Seconds: of the hosts' own network, of the tunnel, and of either end on it.
+OWN, TUNNEL, CLIENT, SERVER = 100e-6, 40e-6, 5e-6, 12e-6
+AT = {"both": CLIENT + SERVER, "client_only": CLIENT, "server_only": SERVER}
+
+
+def test_what_a_network_costs_is_told_for_each_end(tmp_path: Path) -> None:
+    case = {"workload": "request_response", "connection": "kept", "placement": "spread"}
+    usual = {**case, "ends": "both", "through": "address", "label": ""}
+    cells = [
+        usual | HOST,
+        *(usual | VXLAN | {"ends": ends} for ends in AT),
+        usual | VXLAN | {"through": "service"},
+    ]
+    compared = {"network": "host", "ends": "both", "through": "address"}
+    folder = Synthetic(cells, baseline=compared, factors=list(compared)).write(tmp_path / "run")
+    for path in folder.glob("trials/*/record.json"):
+        record = json.loads(path.read_text())
+        levels, drift = record["levels"], 1e-6 * record["round"]
+        more = TUNNEL + AT[levels["ends"]] if levels["network"] == "vxlan" else 0.0
+        more *= 1 if levels["through"] == "address" else 9
+        record["metrics"] = {"latency_p50": {"value": OWN + drift + more, "unit": "s"}}
+        path.write_text(json.dumps(record))
+    found = tables.build(load(folder))
+    assert set(found.trials["short"]) == {
+        *("host", "vxlan", "vxlan client_only", "vxlan server_only", "vxlan service"),
+    }
+    (part,) = ends.parts(found)
+    told = (part.client.mean, part.server.mean, part.between.mean)
+    assert told == pytest.approx((CLIENT, SERVER, TUNNEL))
+    assert (part.network, part.what, part.client.freedom) == ("vxlan", "Latency", 5)
+    (table,) = (one for one in overlays.tables(found) if "At which end" in one.title)
+    assert table.rows[0][:4] == ("vxlan", "all", "Latency", "103.5 µs")
+    assert table.rows[0][4].startswith("5.000 µs (")

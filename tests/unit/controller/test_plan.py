@@ -154,6 +154,50 @@ def test_several_workloads_are_measured_in_the_blocks_of_what_they_are_compared_
     )
 
 
+NODES = [plan.Host(f"node{n}", "bare_metal", ("docker", "kubernetes"), 8) for n in (1, 2)]
+ENDS: dict[str, Any] = {
+    "workload": "request_response",
+    "factors": {
+        "runtime": ["kubernetes"],
+        "network": ["host", "flannel_vxlan"],
+        "ends": ["both", "client_only", "server_only"],
+        "through": ["address", "service"],
+    },
+    "options": {},
+    "exclude": [{"ends": "client_only", "through": "service"}],
+    "baseline": {"network": "host", "ends": "both", "through": "address"},
+}
+IN_DOCKER = {"runtime": ["docker"], "through": ["address"]}
+
+
+def test_ends_and_a_service_stand_against_both_ends_on_the_hosts_network() -> None:
+    """Which has one place for both, and one way: each is one cell there."""
+    made = make(NODES, **ENDS)
+    names = ("network", "ends", "through")
+    assert {tuple(slot.trials[0].levels[name] for name in names) for slot in made.slots} == {
+        ("host", "both", "address"),
+        *(("flannel_vxlan", one, "address") for one in ("both", "client_only", "server_only")),
+        *(("flannel_vxlan", one, "service") for one in ("both", "server_only")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("factors", "changes", "words"),
+    [
+        ({}, {"exclude": []}, "a service leads to the host of a server"),
+        ({"network": ["host", "calico"]}, {}, "is no end of calico"),
+        ({**IN_DOCKER, "network": ["host", "macvlan"]}, {}, "is no end of macvlan"),
+        ({"runtime": ["docker"], "network": ["host", "bridge"]}, {}, "bridge puts no service"),
+        ({}, {"baseline": {"network": "host"}}, "ends and through are compared with what they"),
+    ],
+)
+def test_ends_that_cannot_be_are_refused_by_name(
+    factors: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(Refused, match=words):
+        make(NODES, **{**ENDS, "factors": {**ENDS["factors"], **factors}, **changes})
+
+
 @pytest.mark.parametrize("name", ["", "without_kubernetes", "rehearsal", "rehearsal_kubernetes"])
 def test_the_shipped_overlays_are_visited_three_times_beside_their_hosts_network(name: str) -> None:
     runtimes = ("native", "docker", "kubernetes")

@@ -18,6 +18,7 @@ import yaml
 from kubernetes.client import ApiClient
 from strata.cell import Resources
 from strata.errors import Refused
+from strata.members import Port
 from strata.runtimes import kubernetes
 from strata.runtimes.base import RuntimeLostError, Spec, StartError
 from strata.runtimes.kubernetes import cluster, images, job, node, objects, pods, why_not
@@ -75,6 +76,22 @@ def test_data_and_scratch_space_are_mounted_where_programs_look() -> None:
     assert pod["hostNetwork"] and pod["dnsPolicy"] == "Default"
 
 
+def test_an_end_on_its_hosts_network_asks_the_cluster_for_names_of_the_others() -> None:
+    pod = pod_of(spec_of(network="host", peers_network="flannel_vxlan"))
+    assert pod["hostNetwork"] and pod["dnsPolicy"] == "ClusterFirstWithHostNet"
+
+
+def test_a_service_leads_to_the_ports_of_its_program() -> None:
+    ports = [Port("test", "tcp", 29400), Port("datagrams", "udp", 29400)]
+    service = objects.service(spec_of(service="service-t-r1-server0", ports=ports), "node1")
+    assert service["spec"]["selector"] == {"strata.program": "t-r1-client0"}
+    assert [(one["protocol"], one["port"]) for one in service["spec"]["ports"]] == [
+        ("TCP", 29400),
+        ("UDP", 29400),
+    ]
+    assert service["metadata"]["labels"] == objects.labels(spec_of(), "node1"), "it goes with them"
+
+
 def test_names_are_those_of_the_role() -> None:
     text = (REPO / "roles/kubernetes/templates/trials.yml.j2").read_text()
     made = {one["kind"]: one for one in yaml.safe_load_all(text)}
@@ -89,7 +106,7 @@ def test_names_are_those_of_the_role() -> None:
         for verb in rule["verbs"]
     }
     assert ("jobs", "create") in may
-    assert {resource for resource, _ in may} == {"jobs", "networkpolicies", "pods"}
+    assert {one for one, _ in may} == {"jobs", "networkpolicies", "pods", "services"}
 
 
 def test_only_pods_of_the_trial_reach_its_program() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from strata import members
-from strata.cell import Resources
+from strata.cell import Cell, Resources
 from strata.trial import program
 
 from workloads._peers import Peers
@@ -145,3 +145,40 @@ def test_on_the_network_of_a_setting_each_member_has_a_place_of_its_own() -> Non
     assert len(set(there)) == len(there)
     assert there[0] == places[in_docker["members"][0]["host"]]["members"]
     assert members.place(trial(network="host"), native["members"][0], {}) == ""
+
+
+def ends(network: str, placement: str = "spread", **options: str) -> dict[str, Any]:
+    """A trial of a client and a server."""
+    asked = trial(placement, network)
+    asked["levels"] |= {"distribution": "none", "workers": 1, **options}
+    second = "n1" if placement == "packed" else "n2"
+    asked["members"] = [member("client", 0, "n1"), member("server", 0, second, control=29400)]
+    return {**asked, "role": "measured"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "networks", "server"),
+    [
+        (ends("bridge", ends="client_only"), ["bridge", "host"], "10.0.0.2"),
+        (ends("bridge", ends="server_only"), ["host", "bridge"], "10.0.0.2"),
+        (ends("bridge", "packed", ends="client_only"), ["bridge", "host"], "10.0.0.1"),
+        (ends("vxlan", ends="client_only"), ["vxlan", "host"], "10.214.2.1"),
+        (ends("vxlan", ends="server_only"), ["host", "vxlan"], "10.214.2.129"),
+        (ends("flannel_vxlan", ends="client_only"), ["flannel_vxlan", "host"], "10.214.2.1"),
+        (ends("flannel_vxlan", ends="server_only"), ["host", "flannel_vxlan"], "c-r1-server0"),
+        (ends("flannel_vxlan", through="service"), ["flannel_vxlan"] * 2, "service-c-r1-server0"),
+    ],
+)
+def test_an_end_that_is_not_on_the_network_is_reached_at_its_hosts_address_there(
+    asked: dict[str, Any], networks: list[str], server: str
+) -> None:
+    addresses = {"n1": "10.0.0.1", "n2": "10.0.0.2"}
+    places = {f"n{n}": {"host": f"10.214.{n}.1", "members": f"10.214.{n}.128"} for n in (1, 2)}
+    cell = Cell.of(asked["levels"])
+    assert [members.network(cell, member) for member in asked["members"]] == networks
+    assert not members.own_network(cell)
+    told = members.told(asked, asked["members"][0], addresses, "5e" * 16, places)
+    (peer,) = Peers.parse(told["peers"]).of("server")
+    assert peer.host == server
+    assert members.service(asked, asked["members"][0]) == ""
+    assert members.service(asked, asked["members"][1]) == server * server.startswith("service-")

@@ -66,6 +66,7 @@ def test_latency_and_rate_of_a_client_and_a_server(
     assert found["host_cpu_client"] >= found["softirq_client"] >= 0
     route = client["environment"]["route"]
     assert (route["device"], "tso" in route["offloads"]) == ("lo", True)
+    assert (route["own"], route["peer"]) == ("127.0.0.1", "127.0.0.1")
     assert route["mtu"] >= route["path_mtu"] - 1 > 0 and route["congestion_control"]
     assert abs(server["cluster"]["clock_offset_s"]) < 1, "one clock"
 
@@ -88,6 +89,13 @@ def test_a_name_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     here = ["--config", str(tmp_path / "config.json"), "--out", str(tmp_path / "out")]
     assert main([NAME, *here]) == 0
     assert set(asked) == {"127.0.0.1"} and len(asked) > 1
+
+
+def test_a_service_that_was_not_gone_through_is_a_failure_of_both(tmp_path: Path) -> None:
+    both = start(tmp_path, {**SHORT, "through": "service"})
+    for role in ("client", "server"):
+        _, said = both[role].end()
+        assert "asked to go through a service; connected to the server itself, 127.0.0.1" in said
 
 
 def test_who_does_not_hold_the_key_is_no_peer(tmp_path: Path) -> None:

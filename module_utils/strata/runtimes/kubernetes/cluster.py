@@ -46,11 +46,14 @@ class Cluster:
             NAMESPACE, policy, _request_timeout=ANSWER_S
         )
 
+    def make_service(self, service: Object) -> None:
+        self.pods.create_namespaced_service(NAMESPACE, service, _request_timeout=ANSWER_S)
+
     def make_job(self, job: Object) -> None:
         self._jobs.create_namespaced_job(NAMESPACE, job, _request_timeout=ANSWER_S)
 
     def remove(self, selector: str) -> list[str]:
-        """Remove the Jobs with their pods, and the policies, that have the labels; their names.
+        """Remove the Jobs with their pods, and what else has the labels; the names of the Jobs.
 
         Waits until the pods have gone from the node.
         """
@@ -62,6 +65,8 @@ class Cluster:
         policies = self._policies.list_namespaced_network_policy(NAMESPACE, **given).items
         for policy in policies:
             _unless_gone(self._policies.delete_namespaced_network_policy, policy.metadata.name)
+        for service in self.pods.list_namespaced_service(NAMESPACE, **given).items:
+            _unless_gone(self.pods.delete_namespaced_service, service.metadata.name)
         deadline = time.monotonic() + PATIENCE_S
         while self.pods.list_namespaced_pod(NAMESPACE, **given).items:
             if time.monotonic() > deadline:

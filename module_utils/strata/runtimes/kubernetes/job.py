@@ -82,6 +82,8 @@ class Kubernetes:
         try:
             self._cluster = Cluster()
             self._cluster.make_policy(objects.policy(self._spec, self._cluster.node))
+            if self._spec.service:
+                self._cluster.make_service(objects.service(self._spec, self._cluster.node))
         except GONE as error:
             raise StartError(f"Kubernetes: {said(error)}") from error
 

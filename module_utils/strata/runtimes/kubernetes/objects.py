@@ -44,6 +44,23 @@ def policy(spec: Spec, node: str) -> Object:
     }
 
 
+def service(spec: Spec, node: str) -> Object:
+    """An address of the cluster's before the program, at the same ports."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": spec.service, "labels": labels(spec, node)},
+        "spec": {
+            "selector": {PROGRAM: spec.name},
+            "publishNotReadyAddresses": True,
+            "ports": [
+                {"name": port.name, "protocol": port.protocol.upper(), "port": port.number}
+                for port in spec.ports
+            ],
+        },
+    }
+
+
 def labels(spec: Spec, node: str) -> Object:
     return {PROGRAM: spec.name, TRIAL: spec.member_of, NODE: node, RUNS: CONTAINER}
 
@@ -63,7 +80,7 @@ def _pod(spec: Spec, node: str) -> Object:
         # It is where the plan says, be it the control plane, or a node without a network of pods.
         "tolerations": [{"operator": "Exists"}],
         "hostNetwork": spec.network == "host",
-        "dnsPolicy": "Default" if spec.network == "host" else "ClusterFirst",
+        "dnsPolicy": _names(spec),
         "hostname": spec.name,
         "subdomain": SERVICE,
         "dnsConfig": {"searches": [f"{SERVICE}.{NAMESPACE}.svc.cluster.local"]},
@@ -105,6 +122,13 @@ def _pod(spec: Spec, node: str) -> Object:
             {"name": "shm", "emptyDir": {**memory, "sizeLimit": str(shared_memory())}},
         ],
     }
+
+
+def _names(spec: Spec) -> str:
+    """Whom it asks for names: the cluster, where its peers have some there."""
+    if spec.network != "host":
+        return "ClusterFirst"
+    return "Default" if spec.peers_network == "host" else "ClusterFirstWithHostNet"
 
 
 def _limits(spec: Spec) -> Object:
