@@ -33,27 +33,23 @@ def enforced(admitted: str, denied: str, peers: Mapping[str, str]) -> bool:
     of the pods behind the policy, by host. Raises Refused where the admitted is not answered, and
     where the network enforces it on the way to some peers only.
     """
-    kept_out = {host: _kept_out(admitted, denied, host, at) for host, at in peers.items()}
-    if len(set(kept_out.values())) != 1:
-        said = {True: "enforced", False: "not enforced"}
-        raise Refused(
-            "a network enforces policies on the way to all hosts, or to none",
-            given=", ".join(f"to {host} {said[kept]}" for host, kept in kept_out.items())
-            or "no other host",
-        )
-    return all(kept_out.values())
-
-
-def _kept_out(admitted: str, denied: str, host: str, address: str) -> bool:
-    _expect(admitted, host, address)
-    deadline = time.monotonic() + SETTLED_S
-    while _reaches(denied, address):
+    for host, address in peers.items():
+        _expect(admitted, host, address)
+    reached, deadline = set(peers), time.monotonic() + SETTLED_S
+    while reached := {host for host in reached if _reaches(denied, peers[host])}:
         if time.monotonic() > deadline:
-            return False
+            break
         time.sleep(ANSWER_S / 4)
     # That it is not answered says something only where the other still is.
-    _expect(admitted, host, address)
-    return True
+    for host in peers.keys() - reached:
+        _expect(admitted, host, peers[host])
+    if not peers or reached not in (set(), peers.keys()):
+        said = {host: "not enforced" if host in reached else "enforced" for host in peers}
+        raise Refused(
+            "a network enforces policies on the way to all hosts, or to none",
+            given=", ".join(f"to {host} {how}" for host, how in said.items()) or "no other host",
+        )
+    return not reached
 
 
 def _expect(admitted: str, host: str, address: str) -> None:
