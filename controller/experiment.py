@@ -185,10 +185,21 @@ def parts(experiment: Experiment) -> list[Experiment]:
         return [experiment]
     return [
         experiment.model_copy(
-            update={"workload": name, "workloads": {}, **_over(experiment, own).model_dump()}
+            update={
+                **{"workload": name, "workloads": {}, "exclude": _rules(experiment, name)},
+                **_over(experiment, own).model_dump(),
+            }
         )
         for name, own in experiment.workloads.items()
     ]
+
+
+def _rules(experiment: Experiment, workload: str) -> list[dict[str, Any]]:
+    """The rules of `exclude` for a workload: not one that names what another alone has."""
+    others = (set(option_names(name)) for name in experiment.workloads if name in workloads.NAMES)
+    own = option_names(workload) if workload in workloads.NAMES else []
+    foreign = set[str]().union(*others) - set(own)
+    return [rule for rule in experiment.exclude if not foreign & set(rule)]
 
 
 def _over(common: Experiment | Own, own: Own) -> Own:

@@ -152,6 +152,14 @@ SEVERAL: dict[str, Any] = {
 }
 
 
+def test_a_rule_that_names_an_option_of_one_workload_is_for_that_one(tmp_path: Path) -> None:
+    rules = [{"streams": 4, "network": "bridge"}, {"runtime": "native", "network": "bridge"}]
+    wire, training = experiment.parts(load(tmp_path, **SEVERAL, exclude=rules))
+    assert (wire.exclude, training.exclude) == (rules, rules[1:])
+    with pytest.raises(Refused, match="unknown factor in exclude 'stream'"):
+        load(tmp_path, **SEVERAL, exclude=[{"stream": 4}])
+
+
 def test_each_of_several_workloads_has_its_own_beside_what_is_common(tmp_path: Path) -> None:
     wire, training = experiment.parts(load(tmp_path, **SEVERAL))
     assert wire.factors == {"runtime": ["native", "docker"], "streams": [1, 4]}
