@@ -40,6 +40,9 @@ KEY = re.compile(r"[0-9a-f]{12}")
 PATIENCE_S = 7200.0
 PROGRAMS = {"go": "golang-go", "gcc": "gcc libc6-dev", "mmdebstrap": "mmdebstrap"}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# The first Go that fetches the version that a module wants, and what is fetched where there is an
+# older one: Go's releases are modules as well.
+FIRST_GO, FETCHED_GO = (1, 21), "golang.org/toolchain@v0.0.1-go1.24.4.linux-"
 UNREAD = ("doc", "info", "locale", "man")  # of what the distribution's packages bring
 UNUSED = ("vendor", "test", "Documentation")  # of a module's folder, large and no part of a program
 # What an offline folder has beside its images, as far as its parts make it.
@@ -59,6 +62,7 @@ def main() -> None:
         if missing:
             packages = " ".join(PROGRAMS[name] for name in missing)
             raise Refused(f"it needs {', '.join(missing)}", then=f"apt install {packages}")
+        have_go()
         for bundle in given.bundles or BUNDLES[:1]:
             if given.verb == "lock":
                 for name, part in read(bundle)["modules"].items():
@@ -67,6 +71,19 @@ def main() -> None:
                 print(fill(bundle, given.cache.resolve()))
     except Refused as refused:
         sys.exit(str(refused))
+
+
+def have_go() -> None:
+    """Let `go` be one that is new enough: the distribution's may be older. Raises Refused."""
+    version, machine = _go(Path(), "env", "GOVERSION", "GOARCH").split()
+    numbers = re.findall(r"\d+", version)
+    if tuple(map(int, numbers[:2])) >= FIRST_GO:
+        return
+    said = _go(Path(), "mod", "download", "-json", FETCHED_GO + machine)
+    fetched = Path(json.loads(said)["Dir"])
+    for program in (*fetched.glob("bin/*"), *fetched.glob("pkg/tool/*/*")):
+        program.chmod(0o755)  # in a module nothing is a program
+    os.environ["PATH"] = f"{fetched}/bin:{os.environ['PATH']}"
 
 
 def manifest(bundle: str) -> Path:
