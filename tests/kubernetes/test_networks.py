@@ -1,0 +1,62 @@
+"""Every network of pods on a real cluster of two rehearsal nodes, switched to, measured and left.
+
+What a cluster does with flannel alone is in tests/cluster. Figures of time are printed: nothing is
+measured by them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import lab
+from tools import kubernetes_offline
+
+pytestmark = [pytest.mark.root, pytest.mark.docker]
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Cluster]:
+    """Two nodes of a cluster that has no network of pods yet."""
+    inventory = tmp_path_factory.mktemp("lab") / "inventory"
+    with lab.made(inventory, *kubernetes_offline.BUNDLES) as cluster:
+        cluster.call("kubernetes", "main")
+        yield cluster
+
+
+def test_a_second_time_changes_nothing_and_check_mode_is_clean(deployed: lab.Cluster) -> None:
+    for more in ((), ("--check",)):
+        again = deployed.call("kubernetes", "main", *more)
+        assert re.findall(r"changed=([1-9]\d*)", again) == [], again
+
+
+def test_each_network_is_switched_to_proven_measured_and_left_without_a_trace(
+    deployed: lab.Cluster, tmp_path: Path
+) -> None:
+    """The first on a cluster that had none before; the run stage compares the hosts' state."""
+    records = deployed.site("cluster_networks", tmp_path / "results")
+    assert {record["status"] for record in records} == {"ok"}, [r["reason"] for r in records]
+    found = {record["platform"]: record for record in records}
+    networks = {"flannel_vxlan": "not enforced", "calico": "enforced", "cilium": "enforced"}
+    assert found.keys() == {
+        "bare_metal/native/host",
+        *(f"bare_metal/kubernetes/{network}" for network in ("host", *networks)),
+    }
+    for network in networks:
+        client, server = found[f"bare_metal/kubernetes/{network}"]["members"]
+        assert client["host"] != server["host"]
+        for member in (client, server):
+            assert member["environment"]["route"]["path_mtu"] == 1450
+            assert member["metrics"]["cpu"]["value"] > 0
+            assert member["phases"]["scheduling"] >= 0 < member["phases"]["sandbox"]
+            print(f"\n{network} {member['role']}: {member['phases']}")
+    (journal,) = (tmp_path / "results").rglob("journal.jsonl")
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    seen = {each["setting"]: each["seen"] for each in events if each["event"] == "setting_proven"}
+    print(json.dumps(seen, indent=2))
+    for network, policies in networks.items():
+        assert {facts["policies"] for facts in seen[network].values()} == {policies}
