@@ -128,7 +128,8 @@ def apptainer() -> None:
 
 # What waits most comes first, and the others fill its pauses.
 TIERS = (
-    *("long", "kubernetes", "openstack", "slurm", "apptainer", "integration", "playbooks"),
+    *("long", "kubernetes", "openstack", "libvirt", "slurm", "apptainer"),
+    *("integration", "playbooks"),
     *("lint", "types", "modules", "unit"),
 )
 
