@@ -224,9 +224,10 @@ def test_a_node_that_somebody_else_uses_is_refused() -> None:
     ("key", "words"), [("", r"\n"), ("other", ", and 10.0.0.7 answers with another host key")]
 )
 def test_a_host_that_does_not_answer_with_its_key_is_given_up(key: str, words: str) -> None:
-    going = way(Ironic())
+    ironic = Ironic()
+    bring(ironic)
     with pytest.raises(Refused, match=f"metal1: active, power on after 0 s{words}"):
-        metal.bring([going], {"metal1": START}, lambda _: key, 0.05)
+        metal.bring([way(ironic)], {"metal1": START}, lambda _: key, 0)
 
 
 def test_what_was_enrolled_is_forgotten_and_what_was_there_is_given_back() -> None:
