@@ -18,7 +18,7 @@ options:
   kind:
     description: What Strata keeps in it.
     type: str
-    choices: [state, cache, cloud]
+    choices: [state, cache, cloud, guests]
     required: true
   state:
     description: V(present) claims it, V(absent) empties it.
@@ -77,7 +77,11 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "required": True},
-            "kind": {"type": "str", "choices": ["state", "cache", "cloud"], "required": True},
+            "kind": {
+                "type": "str",
+                "choices": ["state", "cache", "cloud", "guests"],
+                "required": True,
+            },
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "keep": {"type": "list", "elements": "str", "default": []},
         },

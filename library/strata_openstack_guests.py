@@ -75,6 +75,7 @@ guests:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.strata.providers.guest import keys
 from ansible.module_utils.strata.providers.openstack import faults, guests
 from ansible.module_utils.strata.providers.openstack.api import connect, telling
 
@@ -102,13 +103,13 @@ def main() -> None:
         names = ("servers", "network", "devices", "floating", "host_keys")
         asked = guests.Asked(**{name: given[name] for name in names})
         if module.check_mode:
-            before = guests.known(pinned)
+            before = keys.known(pinned)
             found = guests.look(cloud, asked, pinned)
             found = {host: one for host, one in found.items() if one.server in before}
             changed = False
         else:
             found = guests.wait(cloud, asked, pinned, given["patience"])
-            changed = guests.write(pinned, found.values())
+            changed = keys.write(pinned, found.values())
     said = {host: {"server": one.server, "address": one.address} for host, one in found.items()}
     module.exit_json(changed=changed, guests=said)
 

@@ -96,7 +96,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.strata.providers.openstack import free, guests, metal
+from ansible.module_utils.strata.providers.guest import keys
+from ansible.module_utils.strata.providers.openstack import free, metal
 from ansible.module_utils.strata.providers.openstack.api import connect, telling
 from ansible.module_utils.strata.providers.openstack.found import found, name
 
@@ -161,19 +162,19 @@ def _present(given: dict[str, Any], check: bool) -> dict[str, Any]:
     pinned = folder / "known_hosts_metal"
     changed = False
     if check:
-        ways = [way for way in _there(ways) if way.allocation.id in guests.known(pinned)]
+        ways = [way for way in _there(ways) if way.allocation.id in keys.known(pinned)]
     else:
         images = {
             kind: cloud.image.find_image(image, ignore_missing=False).id
             for kind, image in given["images"].items()
         }
         starts = {way.machine.host: _start(given, folder, way.machine, images) for way in ways}
-        metal.bring(ways, starts, metal.host_key, given["patience"])
+        metal.bring(ways, starts, keys.answered, given["patience"])
         here = [
-            guests.Guest(way.allocation.id, way.machine.ip, starts[way.machine.host].host_public)
+            keys.Guest(way.allocation.id, way.machine.ip, starts[way.machine.host].host_public)
             for way in ways
         ]
-        changed = guests.write(pinned, here) or any(way.changed for way in ways)
+        changed = keys.write(pinned, here) or any(way.changed for way in ways)
     hosts = {
         way.machine.host: {"instance": way.allocation.id, "address": way.machine.ip} for way in ways
     }
@@ -183,9 +184,8 @@ def _present(given: dict[str, Any], check: bool) -> dict[str, Any]:
 def _start(
     given: dict[str, Any], folder: Path, machine: metal.Machine, images: dict[str, str]
 ) -> metal.Start:
-    own = folder / f"host_key-{machine.host}"
-    public = " ".join(own.with_name(f"{own.name}.pub").read_text().split()[:2])
-    return metal.Start(images, given["arguments"], given["key"], own.read_text(), public)
+    private, public = keys.own(folder, machine.host)
+    return metal.Start(images, given["arguments"], given["key"], private, public)
 
 
 def _absent(given: dict[str, Any], check: bool) -> dict[str, Any]:

@@ -68,7 +68,8 @@ def main() -> None:
                 "a device that is passed through is seen by the guest",
                 given=f"{len(found)} of {module.params['count']} devices {asked}; "
                 f"the guest has {', '.join(sorted(set(devices.values())))}",
-                then="compare the flavor's alias with vendor_id and product_id of openstack_device",
+                then="look at how the device is passed through; on OpenStack compare the alias with "
+                "vendor_id and product_id of openstack_device",
             )
     module.exit_json(changed=False, addresses=found)
 

@@ -128,8 +128,8 @@ def apptainer() -> None:
 
 # What waits most comes first, and the others fill its pauses.
 TIERS = (
-    *("long", "kubernetes", "openstack", "slurm", "apptainer", "cluster", "integration"),
-    *("playbooks", "lint", "types", "modules", "unit"),
+    *("long", "kubernetes", "openstack", "libvirt", "slurm", "apptainer", "cluster"),
+    *("integration", "playbooks", "lint", "types", "modules", "unit"),
 )
 
 

@@ -38,6 +38,7 @@ MAY = {
 CLIENTS = {
     "runtimes/docker": {"docker", "requests"},
     "runtimes/kubernetes": {"kubernetes", "urllib3"},
+    "providers/libvirt": {"libvirt"},
     "providers/openstack": {"keystoneauth1", "openstack"},
 }
 

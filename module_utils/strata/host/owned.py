@@ -30,8 +30,14 @@ SETTINGS = {
     "state": "strata_state_dir",
     "cache": "strata_cache",
     "cloud": "rehearsal_cloud_folder",
+    "guests": "libvirt_folder",
 }
-NOUNS = {"state": "state folder", "cache": "cache", "cloud": "rehearsal cloud"}
+NOUNS = {
+    "state": "state folder",
+    "cache": "cache",
+    "cloud": "rehearsal cloud",
+    "guests": "folder of virtual machines",
+}
 # What Strata makes in a folder, and therefore removes; with it, locks and half-made ones beside it.
 BESIDE = re.compile(r"[.](?P<name>.+?)([.]lock|([.]old)?[.]part)")
 MADE = {
@@ -43,11 +49,13 @@ MADE = {
         "images",
         "kubernetes",
         "ledgers",
+        "libvirt",
         "openstack",
         "rehearsal",
         "wheels",
     ),
     "cloud": ("bmc", "bmc.yaml", "clouds.yaml", "etc", "log", "secret", "simulated", "state"),
+    "guests": ("testbeds",),
 }
 FEW = 5  # names that a message lists
 

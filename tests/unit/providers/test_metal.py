@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from openstack import exceptions
 from strata.errors import Refused
+from strata.providers.guest import drive
 from strata.providers.openstack import free, metal
 from strata.providers.openstack.found import TAG
 
@@ -138,7 +139,7 @@ def test_a_host_is_told_its_address_its_key_and_who_may_log_in() -> None:
     (network,) = told["network_data"]["networks"]
     assert (network["ip_address"], network["netmask"]) == ("10.0.0.7", "255.255.255.0")
     assert network["routes"][0]["gateway"] == "10.0.0.1"
-    assert not metal.network("10.0.0.7/24", "", "52:54:00:00:00:01")["networks"][0]["routes"]
+    assert not drive.network("10.0.0.7/24", "", "52:54:00:00:00:01")["networks"][0]["routes"]
 
 
 def test_a_node_is_erased_where_that_is_asked() -> None:
@@ -223,9 +224,10 @@ def test_a_node_that_somebody_else_uses_is_refused() -> None:
     ("key", "words"), [("", r"\n"), ("other", ", and 10.0.0.7 answers with another host key")]
 )
 def test_a_host_that_does_not_answer_with_its_key_is_given_up(key: str, words: str) -> None:
-    going = way(Ironic())
+    ironic = Ironic()
+    bring(ironic)
     with pytest.raises(Refused, match=f"metal1: active, power on after 0 s{words}"):
-        metal.bring([going], {"metal1": START}, lambda _: key, 0.05)
+        metal.bring([way(ironic)], {"metal1": START}, lambda _: key, 0)
 
 
 def test_what_was_enrolled_is_forgotten_and_what_was_there_is_given_back() -> None:

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 import pytest
 from openstack import exceptions
 from strata.errors import Refused
+from strata.providers.guest import keys
 from strata.providers.openstack import faults, found, guests, offer
-from strata.providers.openstack.disk import Disk
-from strata.providers.openstack.ramdisk import Ramdisk
 
 LIMITS = {
     **{"instances": 10, "instances_used": 8},
@@ -154,8 +153,8 @@ def test_a_key_that_is_pinned_is_learnt_of_no_console(
     compute = Compute({"id1": [server("BUILD"), server("ACTIVE")]})
     cloud = SimpleNamespace(compute=compute)
     one = guests.wait(cloud, ASKED, pinned, 60)
-    assert one == {"vm1": guests.Guest("id1", "10.0.0.5", KEY)} and compute.asked == ["id1"]
-    assert guests.write(pinned, one.values()) and not guests.write(pinned, one.values())
+    assert one == {"vm1": keys.Guest("id1", "10.0.0.5", KEY)} and compute.asked == ["id1"]
+    assert keys.write(pinned, one.values()) and not keys.write(pinned, one.values())
     assert guests.wait(cloud, ASKED, pinned, 60) == one
     assert compute.asked == ["id1"]
 
@@ -249,15 +248,3 @@ def test_all_that_bears_the_name_of_the_testbed_is_found() -> None:
         "keypairs": {"id-strata-lab": "strata-lab"},
         "nodes": {"id-7": "metal7"},
     }
-
-
-def test_a_system_is_named_by_all_that_is_in_it(tmp_path: Path) -> None:
-    (tmp_path / "customize.sh").write_text("true")
-    disk = Disk("bookworm", ["sudo", "udev"], tmp_path, "", 8)
-    assert disk.key == Disk("bookworm", ["udev", "sudo"], tmp_path, "", 8).key
-    keys = {disk.key, Disk("bookworm", ["sudo"], tmp_path, "", 8).key}
-    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, "", 9).key)
-    keys.add(Ramdisk("bookworm", ["sudo", "udev"], tmp_path, "").key)
-    (tmp_path / "customize.sh").write_text("false")
-    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, "", 8).key)
-    assert len(keys) == 5

@@ -11,8 +11,8 @@ from typing import Any
 
 from openstack import exceptions
 
-from ... import files
 from ...errors import Refused
+from ..guest.keys import Guest, known
 from . import faults
 
 # As cloud-init writes them to the console, and the guests of Strata's own image.
@@ -20,19 +20,6 @@ BEGIN, END = "-----BEGIN SSH HOST KEY KEYS-----", "-----END SSH HOST KEY KEYS---
 KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/=]{60,80}")
 IPV4 = 4
 LOOK_S = 1.0
-
-
-@dataclass(frozen=True)
-class Guest:
-    """A server that has begun: its id, its address, and its host key."""
-
-    server: str
-    address: str
-    key: str
-
-    def line(self) -> str:
-        """That of known_hosts; its comment says which server the key was learnt of."""
-        return f"{self.address} {self.key} {self.server}"
 
 
 def host_key(console: str) -> str:
@@ -53,22 +40,6 @@ def address(
     outside = [entry for entry in every if entry.get("OS-EXT-IPS:type") == "floating"]
     found = outside or ([] if floating else every)
     return str(found[0]["addr"]) if found else ""
-
-
-def known(path: Path) -> dict[str, tuple[str, str]]:
-    """Address and key by server, as known_hosts has them."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    fields = [line.split() for line in lines]
-    return {server: (at, f"{kind} {key}") for at, kind, key, server in fields}
-
-
-def write(path: Path, guests: Iterable[Guest]) -> bool:
-    """Pin the keys; whether that changed anything."""
-    text = "".join(sorted(f"{guest.line()}\n" for guest in guests))
-    if path.exists() and path.read_text() == text:
-        return False
-    files.write(path, text.encode())
-    return True
 
 
 @dataclass(frozen=True)
@@ -150,5 +121,5 @@ def _late(cloud: Any, asked: Asked, found: Mapping[str, Guest], patience_s: floa
         "a server tells its host key on its console when it has begun",
         given=f"{host}: nothing after {patience_s:.0f} s; the console ends: {' / '.join(last)}",
         then="look at the whole console: openstack console log show; an image of your own needs "
-        "cloud-init, or what roles/openstack/files/guest has",
+        "cloud-init, or what roles/guest_system/files/guest has",
     )

@@ -10,8 +10,6 @@ testbed's by an allocation, which bears its name and ends when the machine is gi
 from __future__ import annotations
 
 import contextlib
-import json
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +19,7 @@ from typing import Any
 from openstack import exceptions
 
 from ...errors import Refused
+from ..guest import drive
 from . import faults
 from .found import TAG
 
@@ -49,7 +48,6 @@ FAILED = {
 }
 OFF = "power off"
 MEDIA = "redfish-virtual-media"
-ANYWHERE = "0.0.0.0"  # noqa: S104 - of a route; nothing listens
 
 
 @dataclass(frozen=True)
@@ -87,31 +85,9 @@ class Start:
         return {**self.images, "ramdisk_kernel_arguments": self.arguments}
 
     def drive(self, machine: Machine, mac: str) -> dict[str, Any]:
-        """The config drive, as cloud-init reads it: name, network, who may log in, host key."""
-        keys = {"ed25519_private": self.host_key, "ed25519_public": self.host_public}
-        return {
-            "meta_data": {"name": machine.host, "public_keys": {"strata": self.key}},
-            "user_data": "#cloud-config\n" + json.dumps({"ssh_keys": keys}),
-            "network_data": network(machine.address, machine.gateway, mac),
-        }
-
-
-def network(address: str, gateway: str, mac: str) -> dict[str, Any]:
-    """`network_data.json` of one address on one interface."""
-    at = IPv4Interface(address)
-    anywhere = {"network": ANYWHERE, "netmask": ANYWHERE, "gateway": gateway}
-    link = {"id": "link0", "type": "phy", "ethernet_mac_address": mac}
-    return {
-        "links": [link],
-        "networks": [
-            {
-                **{"id": "network0", "type": "ipv4", "link": "link0"},
-                **{"ip_address": str(at.ip), "netmask": str(at.netmask)},
-                "routes": [anywhere] if gateway else [],
-            }
-        ],
-        "services": [],
-    }
+        """What its config drive tells it."""
+        network = drive.network(machine.address, machine.gateway, mac)
+        return drive.told(machine.host, self.key, (self.host_key, self.host_public), network)
 
 
 @dataclass
@@ -311,27 +287,20 @@ def check_found(machine: Machine, properties: Mapping[str, Any]) -> None:
         )
 
 
-def host_key(machine: Machine) -> str:
-    """The key that answers at the machine's address; '' while nobody does."""
-    command = ["ssh-keyscan", "-T", "3", "-t", "ed25519", machine.ip]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return said.partition(" ")[2].strip()
-
-
-Reached = Callable[[Machine], str]
+Reached = Callable[[str], str]
 
 
 def bring(
     ways: Iterable[Way], starts: Mapping[str, Start], reached: Reached, patience_s: float
 ) -> None:
-    """Bring machines to where each answers with its host key; `reached` is the key that one tells.
+    """Bring machines to where each answers with its host key; `reached` is the key at an address.
 
     Raises Refused for one that fails, and for one that does not answer after `patience_s` seconds.
     """
     left, deadline = list(ways), time.monotonic() + patience_s
     while True:
         active = [way for way in left if way.up(starts[way.machine.host])]
-        keys = {way.machine.host: reached(way.machine) for way in active}
+        keys = {way.machine.host: reached(way.machine.ip) for way in active}
         here = {host for host, key in keys.items() if key == starts[host].host_public}
         left = [way for way in left if way.machine.host not in here]
         if not left:

@@ -1,4 +1,4 @@
-"""The disk of a virtual machine: the root filesystem of hosts on a cloud, which a BIOS can start.
+"""The disk of a virtual machine: the root filesystem of hosts that are made, for a BIOS.
 
 a file system ext4 of it, filled as it is made
   + one of FAT with the kernel, and syslinux

@@ -1,7 +1,7 @@
-"""What bare metal runs from its memory: a kernel, and the root filesystem of hosts on a cloud.
+"""What bare metal runs from its memory: a kernel, and the root filesystem of hosts that are made.
 
-The kernel unpacks the archive, and /init of it (roles/openstack/files/ramdisk) moves all to a file
-system in memory that has a limit and can be left, as containers ask for.
+The kernel unpacks the archive, and /init of it (roles/guest_system/files/ramdisk) moves all to a
+file system in memory that has a limit and can be left, as containers ask for.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 #!/usr/bin/python
-"""Make the system that hosts of a cloud start from."""
+"""Make the system that hosts which are made start from."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: strata_openstack_disk
-short_description: Make the system that hosts of a cloud start from, a Debian with kernel and boot loader
+module: strata_guest_system
+short_description: Make the system that hosts which are made start from, a Debian with kernel and boot loader
 description:
   - Makes it in Strata's cache, as the disk of virtual machines, or as kernel and archive for the memory of bare metal.
   - Nothing is done when one of the same packages and files is there.
@@ -45,11 +45,11 @@ attributes:
 
 EXAMPLES = r"""
 - name: Make the disk
-  strata_openstack_disk:
+  strata_guest_system:
     cache: /srv/bigdisk/strata
     suite: bookworm
     packages: [linux-image-cloud-amd64, systemd-sysv, openssh-server, python3, sudo]
-    files: roles/openstack/files
+    files: roles/guest_system/files
     size: 8
 """
 
@@ -74,8 +74,8 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import failing
-from ansible.module_utils.strata.providers.openstack import disk, ramdisk
-from ansible.module_utils.strata.providers.openstack.root import Root
+from ansible.module_utils.strata.providers.guest import disk, ramdisk
+from ansible.module_utils.strata.providers.guest.root import Root
 
 NAMES = {
     disk.Disk: {"disk": disk.DISK},

@@ -1,7 +1,7 @@
-"""The root filesystem of hosts that a cloud makes: a Debian with kernel, systemd and sshd.
+"""The root filesystem of hosts that are made: a Debian with kernel, systemd and sshd.
 
     root filesystem of the distribution   (mmdebstrap, as the images of workloads have it)
-      + what a host is told by its cloud   (roles/openstack/files/guest)
+      + what reads the config drive        (roles/guest_system/files/guest)
 
 Virtual machines have it on a disk (`disk`), bare metal in its memory (`ramdisk`). Nothing is
 mounted and no device is needed. What is made is named by all that decides its content.
@@ -60,7 +60,7 @@ class Root(ABC):
         """Make it unless it is there; whether it was made. Raises Refused."""
         owned.Folder(cache, "cache").claim()
         path = self.path(cache)
-        with making.making(path, "make the system of hosts on a cloud") as aside:
+        with making.making(path, "make the system of hosts") as aside:
             if path.exists():
                 return False
             made = aside.folder / "made"
@@ -90,9 +90,9 @@ def only(root: Path, pattern: str) -> Path:
     found = sorted((root / "boot").glob(pattern))
     if len(found) != 1:
         raise Refused(
-            "the packages of a host on a cloud hold one kernel with its initial file system",
+            "the packages of a host hold one kernel with its initial file system",
             example="linux-image-cloud-amd64, initramfs-tools",
             given=f"{[path.name for path in found]}, looking for {pattern}",
-            then="set openstack_kernel, openstack_metal_kernel or openstack_packages",
+            then="name one package of a kernel in the provider's settings, and no further one",
         )
     return found[0]

@@ -1,0 +1,1 @@
+"""Machines of a libvirt host. It runs on that host, under the Python of its distribution."""
