@@ -86,7 +86,12 @@ def ends_with(holder: dict[str, Any]) -> None:
     """
     for number in Signals.NUMBERS:
         signal.signal(number, signal.default_int_handler)
-    threading.Thread(target=_watch, args=(Controller(holder),), daemon=True).start()
+    watching = threading.Thread(target=_watch, args=(Controller(holder),), daemon=True)
+    # The thread takes no signal: while the main one forks and takes none itself, it would get them,
+    # and the main one would go on waiting for its program.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, Signals.NUMBERS)
+    watching.start()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _watch(controller: Controller) -> None:
