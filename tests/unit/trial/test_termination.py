@@ -102,6 +102,24 @@ def test_a_module_ends_with_its_controller_and_cleans_up(
         time.sleep(0.05)
 
 
+def test_only_the_main_thread_takes_signals() -> None:
+    # One that the watching thread took would not wake the main one out of what it waits for.
+    told = """
+import os, threading
+from pathlib import Path
+from strata.trial import termination
+termination.ends_with({})
+(thread,) = (one for one in threading.enumerate() if one is not threading.main_thread())
+for number in (os.getpid(), thread.native_id):
+    status = Path(f"/proc/self/task/{number}/status").read_text()
+    print(status.partition("SigBlk:")[2].split()[0])
+"""
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    main, watching = (int(mask, 16) for mask in done.stdout.split())
+    wanted = sum(1 << (number - 1) for number in termination.Signals.NUMBERS)
+    assert main & wanted == 0 and watching & wanted == wanted
+
+
 def running() -> str:
     return subprocess.run(["ps", "axww"], capture_output=True, text=True, check=True).stdout
 
