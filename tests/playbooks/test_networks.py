@@ -60,7 +60,7 @@ class Pair:
 
     def _inventory(self, planned: dict[str, Any]) -> dict[str, Any]:
         variables = {
-            "strata_planned": {"plan": planned, "controller": {"host": "h", "pid": 1}},
+            "strata_planned": {"plan": planned, "offers": {}, "controller": {"host": "h", "pid": 1}},
             "workload_image_built": {
                 "images": [{"family": "tools", "kind": "venv", "digest": "d"}]
             },

@@ -203,7 +203,7 @@ def two(toy: Toy, tmp_path: Path) -> Iterator[tuple[str, ...]]:
     ssh.chmod(0o755)
     here = {"ansible_python_interpreter": sys.executable}
     variables = {
-        "strata_planned": {"plan": planned, "controller": {"host": "h", "pid": 1}},
+        "strata_planned": {"plan": planned, "offers": {}, "controller": {"host": "h", "pid": 1}},
         "workload_image_built": {"images": [{"family": "tools", "kind": "venv", "digest": "d"}]},
         "workload_image_held": {"images": {}},
     }
