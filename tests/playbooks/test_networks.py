@@ -60,7 +60,11 @@ class Pair:
 
     def _inventory(self, planned: dict[str, Any]) -> dict[str, Any]:
         variables = {
-            "strata_planned": {"plan": planned, "offers": {}, "controller": {"host": "h", "pid": 1}},
+            "strata_planned": {
+                "plan": planned,
+                "offers": {},
+                "controller": {"host": "h", "pid": 1},
+            },
             "workload_image_built": {
                 "images": [{"family": "tools", "kind": "venv", "digest": "d"}]
             },
@@ -125,7 +129,9 @@ def test_a_dirty_switch_is_refused_told_line_by_line_and_not_left(pair: Pair) ->
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(["/bin/sh", "-c", script], **quiet) as waiter:
         status, said = pair.run()
-        assert waiter.wait() == 0
+        planted = waiter.poll()
+        waiter.kill()
+    assert planted == 0, said
     begun, refused, unleft, *again = pair.switches()
     assert (status != 0, begun) == (True, "setting_begun"), said
     assert "asked: packets to b (10.214.2.1) leave by strata-vxbr; running: by eth0" in refused
