@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from strata.errors import Refused
 from strata.host.owned import Folder
-from strata.providers.rehearsal import base, links
+from strata.providers.rehearsal import base, disks, links
 from strata.providers.rehearsal import lab as rehearsal
 from strata.providers.rehearsal.lab import Shape
 from strata.providers.rehearsal.leftovers import Trace
@@ -275,3 +278,14 @@ def test_the_base_image_is_made_once_and_another_one_takes_its_place(
     assert base.forget(cache) == [second.parent]
     assert list((cache / "images").iterdir()) == [foreign]
     assert base.forget(tmp_path / "nothing") == []
+
+
+def test_a_disk_is_used_by_others_and_not_by_what_we_start(tmp_path: Path) -> None:
+    command = ["/bin/sh", "-c", "sleep 60 & echo $!; wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as own:
+        assert own.stdout
+        other = int(own.stdout.readline())
+        try:
+            assert disks._users(tmp_path) == [f"{other} sleep"]
+        finally:
+            os.kill(other, signal.SIGKILL)

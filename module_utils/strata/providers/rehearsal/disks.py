@@ -112,10 +112,15 @@ class Disk:
 
 
 def _users(folder: Path) -> list[str]:
-    """Processes that have a file or a folder of `folder` open, or are in it: `PID name`."""
+    """Processes that have a file or a folder of `folder` open, or are in it: `PID name`.
+
+    Not our own: a program that one thread starts has what another has open until it runs.
+    """
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended
+            if f"\nPPid:\t{os.getpid()}\n" in (process / "status").read_text():
+                continue
             held = [process / "cwd", process / "root", *(process / "fd").iterdir()]
             if any(_is_below(link, folder) for link in held):
                 found.append(f"{process.name} {(process / 'comm').read_text().strip()}")
