@@ -37,9 +37,9 @@ Version: 3.2.7-1
 """
 # What `apt-cache madison docker.io fio` says on Debian 12.
 MADISON = [
-    " docker.io | 20.10.24+dfsg1-1+deb12u1+b6 | http://deb.debian.org/debian bookworm/main amd64 "
+    " docker.io | 20.10.24+dfsg1-1+deb12u1+b6 | http://mirror.example/debian bookworm/main amd64 "
     "Packages",
-    "       fio |     3.33-3 | http://deb.debian.org/debian bookworm/main amd64 Packages",
+    "       fio |     3.33-3 | http://mirror.example/debian bookworm/main amd64 Packages",
 ]
 
 
