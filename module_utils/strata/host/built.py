@@ -25,15 +25,9 @@ FAMILIES: dict[str, Field] = {
     "module": Field("parameter {} of a kernel module"),
     "firmware": Field("firmware: {}"),
 }
-# What the firmware says of itself and of the machine's model; the other files have serial numbers.
-FIRMWARE = (
-    "bios_vendor",
-    "bios_version",
-    "bios_date",
-    "board_vendor",
-    "board_name",
-    "product_name",
-)
+# What the firmware says of itself and of the board; the machine's make is in the fingerprint, and
+# other files have serial numbers.
+FIRMWARE = ("bios_vendor", "bios_version", "bios_date", "board_vendor", "board_name")
 # Settings that bear on speed: each is told whoever set it. They can be changed under a running
 # system, and no file need say so.
 ALWAYS = (
