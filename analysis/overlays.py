@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import ends, inference, stats, text
+from . import carryover, ends, inference, stats, text
 from .inference import Estimate
 from .metrics import DASH
 from .pairing import Arm, arms
@@ -44,7 +44,7 @@ def tables(found: Tables) -> list[Table]:
     networks = _networks(found)
     if not networks:
         return []
-    made = (costs(found, networks), at_ends(found), explained(found, networks))
+    made = (costs(found, networks), at_ends(found), explained(found, networks), left(found))
     return [each for each in made if each.rows]
 
 
@@ -58,10 +58,7 @@ def _networks(found: Tables) -> dict[str, str]:
 
 def costs(found: Tables, networks: Mapping[str, str]) -> Table:
     """A row an arm and path: what its headers cost, and what was measured."""
-    column_of = found.loaded.metrics.column
-    known = set(found.trials["workload"])
-    columns = [(column_of(owner, name), title) for owner, name, title in WIRE if owner in known]
-    columns += _training(found)
+    columns = _columns(found)
     paths = {path: _changes(found, path, networks, columns) for path in PATHS}
     paths = {path: by for path, by in paths.items() if by}
     seen = {column for by in paths.values() for _, column in by}
@@ -88,6 +85,13 @@ def costs(found: Tables, networks: Mapping[str, str]) -> Table:
         rows,
         {1},
     )
+
+
+def _columns(found: Tables) -> list[tuple[str, str]]:
+    """What was measured on the wire and of training, each with its title."""
+    column_of, known = found.loaded.metrics.column, set(found.trials["workload"])
+    wire = [(column_of(owner, name), title) for owner, name, title in WIRE if owner in known]
+    return wire + _training(found)
 
 
 def _changes(
@@ -162,6 +166,32 @@ def at_ends(found: Tables) -> Table:
         ends.rows(found),
         {3, 4, 5, 6},
     )
+
+
+def left(found: Tables) -> Table:
+    """A row a setting that others followed; the last row says what chance alone would give."""
+    columns = _columns(found)
+    by = carryover.visits(found.loaded)
+    told = [carryover.carried(found.trials, by, name) for name, _ in columns]
+    known = [(title, one) for (_, title), one in zip(columns, told, strict=True) if one]
+    settings = sorted({setting for _, one in known for setting in one.after})
+    rows = [(setting, *(_left(one.after.get(setting)) for _, one in known)) for setting in settings]
+    chances = ("p, of none at all", *(f"{one.p:.2g}" for _, one in known))
+    return Table(
+        "What a network leaves to the next",
+        "How much more or less is measured in a visit directly after this network, whichever "
+        "network is visited, against the mean after all of them, with 95 % intervals. Every switch "
+        "was proven clean; this asks the figures. p: how often so much would be seen by chance.",
+        ("After", *(title for title, _ in known)),
+        [*rows, chances] if rows else [],
+        set(),
+    )
+
+
+def _left(effect: Estimate | None) -> str:
+    if effect is None:
+        return DASH
+    return text.change(*map(inference.ratio, (effect.mean, effect.low, effect.high)))
 
 
 def predicted(moved: float, messages: float, byte: float, round_trip: float) -> tuple[float, float]:

@@ -2,7 +2,9 @@
 
 A *block* is one visit of a setting: switched to, proven, measured, left. Every setting is visited
 several times, in sweeps of random order, so that neither a drift of the machine nor what a
-setting leaves behind falls on one arm of a comparison. A cell that needs no setting, and with
+setting leaves behind falls on one arm of a comparison; or each directly after each other one once,
+which tells the two apart (an order balanced for carry-over; Williams, Australian Journal of
+Scientific Research A 2, 1949). A cell that needs no setting, and with
 it the baseline, is measured in every block in which a cell of its case needs the setting, or in all
 where none of its case ever needs one: no comparison is made across a switch. A *round* has
 every cell of its block once: cases in random order, and the arms of a case one after the other, in
@@ -17,13 +19,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 C = TypeVar("C")
 
 # A setting is visited this often unless an experiment states it, and never more often than it has
 # repetitions to spread over its visits.
 VISITS = 3
+BALANCED: Literal["balanced"] = "balanced"
+Visits = int | Literal["balanced"]  # of each setting; or each directly after each other one
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,13 @@ class Turn(Generic[C]):
 
 
 def schedule(
-    arms: Sequence[Arm[C]], repeats: int, visits: int, order: random.Random, rebuilds: int = 1
+    arms: Sequence[Arm[C]], repeats: int, visits: Visits, order: random.Random, rebuilds: int = 1
 ) -> list[Turn[C]]:
     """Every turn of a plan, in the order in which they are taken.
 
     A cell that needs a setting has `repeats` turns, spread over the visits of its setting. A cell
-    that needs none has as many in each of its blocks as the block has rounds.
+    that needs none has as many in each of its blocks as the block has rounds. In a balanced order
+    every visit has a round, and the setting that begins has a visit more.
     """
     turns: list[Turn[C]] = []
     seen: dict[int, int] = {}
@@ -73,13 +78,13 @@ def schedule(
 
 
 def of_rebuilds(
-    arms: Sequence[Arm[C]], repeats: int, visits: int, order: random.Random, rebuilds: int
+    arms: Sequence[Arm[C]], repeats: int, visits: Visits, order: random.Random, rebuilds: int
 ) -> Iterator[tuple[int, str, int]]:
     """Each block's rebuild (0 where the testbed is built once), setting and number of rounds.
 
     A setting is visited on every rebuild, and as often as was asked for where those are fewer.
     """
-    own = -(-visits // rebuilds)
+    own = visits if visits == BALANCED else -(-visits // rebuilds)
     for number, rounds in enumerate(shares(repeats, rebuilds), 1):
         rebuild = number if rebuilds > 1 else 0
         yield from ((rebuild, *block) for block in blocks(arms, rounds, own, order))
@@ -99,13 +104,44 @@ def settings_of(arms: Sequence[Arm[C]]) -> list[set[str]]:
 
 
 def blocks(
-    arms: Sequence[Arm[C]], repeats: int, visits: int, order: random.Random
+    arms: Sequence[Arm[C]], repeats: int, visits: Visits, order: random.Random
 ) -> Iterator[tuple[str, int]]:
     """Each block's setting and number of rounds. Without settings there is one block."""
     settings = sorted({arm.setting for arm in arms} - {""})
     if not settings:
         yield "", repeats
-        return
+    elif visits == BALANCED:
+        rounds = -(-repeats // max(1, len(settings) - 1))
+        yield from ((setting, rounds) for setting in circuit(settings, order))
+    else:
+        yield from sweeps(settings, repeats, visits, order)
+
+
+def circuit(settings: Sequence[str], order: random.Random) -> list[str]:
+    """A random walk with each setting directly after each other one once; it ends where it began.
+
+    It is an Eulerian circuit of the complete directed graph (Hierholzer, Mathematische Annalen 6,
+    1873).
+
+    >>> circuit(["host-gw", "udp"], random.Random(1))
+    ['host-gw', 'udp', 'host-gw']
+    """
+    left = {
+        one: order.sample(rest := [s for s in settings if s != one], len(rest)) for one in settings
+    }
+    walk, closed = [order.choice(settings)], []
+    while walk:
+        if left[walk[-1]]:
+            walk.append(left[walk[-1]].pop())
+        else:
+            closed.append(walk.pop())
+    return closed[::-1]
+
+
+def sweeps(
+    settings: Sequence[str], repeats: int, visits: int, order: random.Random
+) -> Iterator[tuple[str, int]]:
+    """Each visit's setting and number of rounds, all settings once in each sweep."""
     last = ""
     for rounds in shares(repeats, visits):
         sequence = order.sample(settings, len(settings))

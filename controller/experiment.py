@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic_core import PydanticCustomError
 from strata import units
 from strata.cell import PLATFORM, Level, Levels
 from strata.errors import Refused, nearest
@@ -19,8 +20,7 @@ from strata.identity import digest
 import workloads
 from workloads._declare import DeclarationError
 
-from . import levels, strict_yaml
-from .blocks import VISITS
+from . import blocks, levels, strict_yaml
 from .levels import FACTORS
 
 __all__ = ["PLATFORM", "Experiment", "load", "parts", "resolve_options"]
@@ -101,6 +101,15 @@ class Stop(Closed):
     metric: str = ""  # the first headline of the workload unless it is stated
 
 
+def _visits(given: Any) -> blocks.Visits:
+    if given != blocks.BALANCED and (type(given) is not int or given < 1):
+        raise PydanticCustomError("visits", "it is a number from 1, or balanced")
+    return given  # type: ignore[no-any-return]
+
+
+Visits = Annotated[blocks.Visits, PlainValidator(_visits)]
+
+
 class Own(Closed):
     """What one of several workloads has beside what all of them have, or in its place."""
 
@@ -135,7 +144,7 @@ class Experiment(Closed):
     control: bool = True
     design: Literal["pairs", "duet"] = "pairs"
     repeats: Annotated[int, Field(ge=1)]
-    visits: Annotated[int, Field(ge=1)] = VISITS
+    visits: Visits = blocks.VISITS
     rebuilds: Annotated[int, Field(ge=1)] = 1  # how often the testbed is built
     seed: int = 1
     time_limit: str | int = "15m"
@@ -269,6 +278,7 @@ EXAMPLES = {
     "baseline": "baseline: {runtime: native}",
     "repeats": "repeats: 5",
     "design": "design: duet",
+    "visits": "visits: 3, or visits: balanced",
     "stop": "stop: {of: {runtime: docker}, within: 0.03}",
     "batch_size": "batch_size: 32",
     "seed": "seed: 1",

@@ -53,11 +53,13 @@ class Cluster:
         ]
         return self.call("flannel", entry, *more, check=check)
 
-    def site(self, experiment: str, results: Path) -> list[dict[str, Any]]:
+    def site(
+        self, experiment: str, results: Path, *more: str, at: Path = EXPERIMENTS
+    ) -> list[dict[str, Any]]:
         """Run an experiment; its records. What it says of time is printed."""
-        asked = f"-estrata_experiment={EXPERIMENTS / experiment}.yml"
+        given = [f"-estrata_experiment={at / experiment}.yml", *more]
         began = time.monotonic()
-        done = run("site.yml", "-i", str(self.inventory), asked, f"-estrata_results={results}")
+        done = run("site.yml", "-i", str(self.inventory), *given, f"-estrata_results={results}")
         print(f"\nsite.yml {experiment}: {time.monotonic() - began:.0f} s")
         said = done.stdout + done.stderr
         assert done.returncode == 0, said[-6000:]
@@ -88,15 +90,19 @@ def rehearse(inventory: Path, *more: str) -> None:
 
 
 @contextlib.contextmanager
-def made(inventory: Path, *bundles: str) -> Iterator[Cluster]:
-    """Two nodes that are servers. Skips where what a cluster is made of was not made before."""
+def made(inventory: Path, *bundles: str, more: tuple[str, ...] = ()) -> Iterator[Cluster]:
+    """Two nodes that are servers, in the groups of `more` as well.
+
+    Skips where what a cluster is made of was not made before.
+    """
     if os.geteuid() != 0:
         pytest.skip("needs root: a rehearsal lab cannot be had without")
     for bundle in bundles:
         if not kubernetes_offline.folder(REPO / ".cache", bundle).is_dir():
             pytest.skip(f"the offline folder of {bundle} is not there: ./run-tests says why")
     inventory.mkdir()
-    (inventory / "hosts.yml").write_text(yaml.safe_dump(GROUPS))
+    groups = GROUPS | {name: {"children": {"rehearsal": None}} for name in more}
+    (inventory / "hosts.yml").write_text(yaml.safe_dump(groups))
     try:
         rehearse(inventory)
         yield Cluster(inventory)

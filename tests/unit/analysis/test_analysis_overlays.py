@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,57 @@ def test_a_run_over_one_network_has_none_of_it(tmp_path: Path) -> None:
     run = {"baseline": {"streams": 1}, "factors": ["streams"]}
     folder = Synthetic(cells, **run).write(tmp_path / "run")
     assert overlays.tables(tables.build(load(folder))) == []
+
+
+WALK = ("vxlan", "macvlan", "bridge") * 3 + ("macvlan", "vxlan", "bridge", "macvlan")
+SLOWER = {"host": 1.0, "vxlan": 0.5, "macvlan": 0.8, "bridge": 0.9}
+
+
+def visited(tmp_path: Path, left: float) -> Path:
+    """A run with a round in each visit; directly after macvlan a network has `left` of its rate."""
+    platforms = [{**NATIVE, "network": network} for network in SLOWER]
+    cells = [{**CASES[0], "placement": "spread", **each, "label": ""} for each in platforms]
+    run = {"baseline": {"network": "host"}, "factors": ["network"], "repeats": len(WALK)}
+    folder = Synthetic(cells, **run).write(tmp_path / "run")
+    chance = random.Random(1)
+    for path in folder.glob("trials/*/record.json"):
+        record = json.loads(path.read_text())
+        network, visit = record["levels"]["network"], record["repetition"] - 1
+        if network not in ("host", WALK[visit]):
+            (folder / "trials" / record["trial"]).rename(folder / record["trial"])
+            continue
+        rate = SLOWER[network] * chance.gauss(1, 0.01)
+        rate *= left if network != "host" and visit and WALK[visit - 1] == "macvlan" else 1
+        record["metrics"] = {"throughput": {"value": 1e9 * rate, "unit": "bit/s"}}
+        path.write_text(json.dumps(record))
+    events = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    begun = {"event": "setting_begun", "wall": "2025-01-01T00:00:00Z", "mono": 1.0}
+    told, seen = [], 0
+    for event in events:
+        if event["event"] == "slot_started" and int(event["slot"][1:]) // len(cells) == seen:
+            told.append({**begun, "setting": WALK[seen], "block": f"b{seen + 1}"})
+            seen += 1
+        told.append(event)
+    (folder / "journal.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told))
+    return folder
+
+
+@pytest.mark.parametrize(("left", "found"), [(1.0, False), (0.7, True)])
+def test_what_a_network_leaves_to_the_next_is_told_from_chance(
+    tmp_path: Path, left: float, found: bool
+) -> None:
+    """Of the figures in the record and the visits in the journal."""
+    (table,) = (
+        each
+        for each in overlays.tables(tables.build(load(visited(tmp_path, left))))
+        if each.title == "What a network leaves to the next"
+    )
+    assert table.head == ("After", "Throughput")
+    *rows, (name, chance) = table.rows
+    assert [row[0] for row in rows] == ["bridge", "macvlan", "vxlan"]
+    assert name.startswith("p") and (float(chance) < 1e-6) == found
+    after = dict(rows)["macvlan"]
+    assert after.startswith("\N{MINUS SIGN}2") == found
 
 
 # Seconds: of the hosts' own network, of the tunnel, and of either end on it.

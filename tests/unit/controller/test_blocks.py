@@ -12,7 +12,8 @@ from controller import blocks
 from controller.blocks import Arm, Turn
 
 FREE = [Arm(f"{network}-{case}", "", case) for case in "xy" for network in ("host", "bridge")]
-BOUND = [Arm(f"{name}-{case}", name, case) for case in "xy" for name in ("flannel", "calico", "wg")]
+SETTINGS = ("flannel", "calico", "wg")
+BOUND = [Arm(f"{name}-{case}", name, case) for case in "xy" for name in SETTINGS]
 
 
 def made(arms: list[Arm[str]], repeats: int = 6, visits: int = 3, seed: int = 1) -> list[Turn[str]]:
@@ -115,3 +116,25 @@ def test_repeats_are_spread_over_rebuilds_and_settings_are_visited_on_each() -> 
 
 def test_a_testbed_that_is_built_once_has_no_rebuilds() -> None:
     assert {turn.rebuild for turn in made(FREE + BOUND)} == {0}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_balanced_order_has_each_setting_after_each_other_one_once(seed: int) -> None:
+    turns = blocks.schedule(FREE + BOUND, 4, "balanced", random.Random(seed))
+    order = visited(turns)
+    assert Counter(pairwise(order)) == {
+        (one, other): 1 for one in SETTINGS for other in SETTINGS if one != other
+    }
+    counts = Counter(turn.cell for turn in turns)
+    began = order[0]
+    assert all(counts[arm.cell] == (6 if arm.setting == began else 4) for arm in BOUND)
+
+
+def test_a_balanced_order_has_a_round_in_each_visit() -> None:
+    turns = blocks.schedule(FREE + BOUND, 1, "balanced", random.Random(1))
+    assert len(visited(turns)) == 7
+    assert {turn.round for turn in turns} == {1}
+    (alone,) = {
+        turn.setting for turn in blocks.schedule(BOUND[:1], 2, "balanced", random.Random(1))
+    }
+    assert alone == "flannel"

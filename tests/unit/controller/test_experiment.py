@@ -44,6 +44,8 @@ def test_a_good_one_is_read(tmp_path: Path) -> None:
         ({"factors": {"model": []}}, ["at least one level", "model: [resnet50, alexnet]"]),
         ({"factors": {"model": ["tiny", "tiny"]}}, ["each once"]),
         ({"repeats": "four"}, ["repeats", "repeats: 5", "'four'"]),
+        ({"visits": "often"}, ["visits: it is a number from 1, or balanced", "'often'"]),
+        ({"visits": True}, ["visits: it is a number", "visits: 3"]),
         ({"repeats": 0}, ["repeats", "greater than or equal to 1", "0"]),
         ({"basline": {}}, ["unknown name 'basline'", "'baseline'"]),
         ({"baseline": {"runtime": "podman"}}, ["baseline.runtime", "runtime: [native]"]),
