@@ -289,3 +289,10 @@ def test_a_disk_is_used_by_others_and_not_by_what_we_start(tmp_path: Path) -> No
             assert disks._users(tmp_path) == [f"{other} sleep"]
         finally:
             os.kill(other, signal.SIGKILL)
+
+
+def test_more_nodes_than_can_watch_their_files_are_refused() -> None:
+    rehearsal.check_watching(6, 128)
+    with pytest.raises(Refused, match=r"7 nodes, and .*_instances=128") as refused:
+        rehearsal.check_watching(7, 128)
+    assert "sysctl -w fs.inotify.max_user_instances=280" in str(refused.value)

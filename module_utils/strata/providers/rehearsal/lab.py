@@ -31,6 +31,10 @@ FIRST_ADDRESS = 11
 MOST_NODES = 50
 DISKS = "disks"
 LEAST_DISK = 2**30
+# How many places to watch files from root has on this machine, and how many the services of a node
+# take, of a cluster's as well. Without one, a service does not start, and says no word of it.
+WATCHING = Path("/proc/sys/fs/inotify/max_user_instances")
+WATCHED = 20
 # What is on a node's own disk: overlays of engines cannot stand on the one that a node starts from,
 # and a cluster's state is synced.
 PARTS = {
@@ -377,7 +381,18 @@ def check_machine(asked: Lab) -> None:
         )
     for queue in _queues(asked.shape):
         _check_queue(queue)
+    check_watching(len(asked.nodes), int(WATCHING.read_text()))
     _check_routes(asked)
+
+
+def check_watching(nodes: int, most: int) -> None:
+    """Refuse more nodes than can watch their files. Raises Refused."""
+    if nodes * WATCHED > most:
+        raise Refused(
+            f"each node is a server, whose services watch files from {WATCHED} places",
+            given=f"{nodes} nodes, and fs.inotify.max_user_instances={most}",
+            then=f"sysctl -w fs.inotify.max_user_instances={2 * nodes * WATCHED}",
+        )
 
 
 def _queues(shape: Shape) -> list[tuple[str, str, list[str]]]:
