@@ -10,8 +10,12 @@ from strata.errors import Refused
 from controller.action import FOLDER, STRINGS, RunAction
 from controller.results import Run
 
-STAGES = ["present", "prove", "absent"]
-FAILED = {"present": "could not be made", "prove": "is not proven", "absent": "is not left"}
+FAILED = {
+    "present": "could not be made",
+    "prove": "is not proven",
+    "measured": "is not in place any more, and is made again",
+    "absent": "is not left",
+}
 SILENT = "a host cannot be reached, or the role has no such entry point: the output above says it"
 
 
@@ -25,7 +29,7 @@ class ActionModule(RunAction):
             "choices": ["begun", "proven", "failed", "left"],
         },
         "block": {"type": "dict", "required": True},
-        "stage": {"type": "str", "choices": STAGES, "default": "present"},
+        "stage": {"type": "str", "choices": list(FAILED), "default": "present"},
         "results": {"type": "dict", "default": {}},
         "proven": STRINGS,
         "seen": {"type": "dict", "default": {}},

@@ -57,7 +57,8 @@ class ActionModule(RunAction):
         again = [] if silent else self.again(run, slot, lines)
         lines += [] if silent or again else filter(None, [stopping.look(run)])
         told = {"progress": lines, "silent": silent, "again": again, "stopped": run.stopped > 0}
-        return {"changed": True, **told}
+        lost = [record["trial"] for record in records if record["status"] != "ok"]
+        return {"changed": True, **told, "lost": lost}
 
     def again(self, run: Run, slot: dict[str, Any], lines: list[str]) -> list[dict[str, Any]]:
         """The slots of this one's pair that are to be run again now; says so in `lines`."""

@@ -327,10 +327,15 @@ class Run:
         return there
 
     def failed_switches(self) -> list[dict[str, Any]]:
-        """The events `setting_failed` since the run was opened, or resumed for the last time."""
+        """The events `setting_failed` since the run was opened, or resumed for the last time.
+
+        A setting that was not in place any more is made again: that alone is no such failure.
+        """
         events = self.journal()
         begins = [n for n, e in enumerate(events) if e["event"] in ("opened", "resumed")]
-        return [e for e in events[begins[-1] if begins else 0 :] if e["event"] == "setting_failed"]
+        since = events[begins[-1] if begins else 0 :]
+        failed = [e for e in since if e["event"] == "setting_failed"]
+        return [e for e in failed if e["stage"] != "measured"]
 
     def references(self) -> dict[str, dict[str, Any]]:
         """The fingerprint of each host when the run was opened. Raises Refused."""

@@ -23,9 +23,9 @@ options:
     type: dict
     required: true
   stage:
-    description: What has failed, for V(failed).
+    description: What has failed, for V(failed); V(measured) where it was proven, and is not any more after a trial that failed.
     type: str
-    choices: [present, prove, absent]
+    choices: [present, prove, measured, absent]
     default: present
   results:
     description: The result of the task that failed, by host, for V(failed). Hosts on which none has failed may be in it.

@@ -52,6 +52,11 @@ stopped:
   description: Whether the experiment's C(stop) has ended the run, so that no other slot is measured.
   returned: for stored
   type: bool
+lost:
+  description: Trials of the slot that did not end well.
+  returned: for stored
+  type: list
+  elements: str
 again:
   description: The slots that are to be run again now, since something disturbed one of those that are compared with this one.
   returned: for stored

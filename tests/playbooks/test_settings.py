@@ -167,6 +167,41 @@ def test_settings_are_switched_to_proven_and_left_whatever_happens(
     ]
 
 
+@pytest.mark.image
+def test_a_setting_that_breaks_under_a_trial_is_made_again(
+    deployed: None, toy: Toy, tmp_path: Path
+) -> None:
+    """The trial is lost with its cause; the others are measured on a setting that is proven."""
+    asked = yaml.safe_load((EXPERIMENTS / "settings.yml").read_text())
+    longer = {"visits": 1, "options": {"steps": 200, "warmup_steps": 1, "work": 40_000}}
+    (tmp_path / "longer.yml").write_text(yaml.safe_dump({**asked, **longer}))
+    process = toy.start("site.yml", *LOCAL, f"-estrata_experiment={tmp_path / 'longer.yml'}")
+    wait_for(lambda: trials() != [] and toy.switches()[-1] == "slots", process)
+    subprocess.run(["ip", "link", "del", "toy-localhost"], check=True)
+    for pid in trials():
+        os.kill(pid, signal.SIGKILL)
+    said = process.communicate()[0]
+    assert process.returncode == 0, said
+    assert toy.switches() == [
+        *("opened", "b1 begun", "b1 proven", "slots"),
+        *("b1 failed measured", "b1 left", "b1 begun", "b1 proven", "slots", "b1 left"),
+        *("closed", "reported"),
+    ]
+    assert "it is not in place any more, and is made again" in said
+    assert "localhost: of toy, toy-localhost is not present" in said
+    found = [json.loads(path.read_text()) for path in toy.results.glob("*/trials/*/record.json")]
+    (lost,) = [record for record in found if record["status"] != "ok"]
+    # By how far it was when it was killed.
+    assert len(found) == 6 and lost["reason"]["cause"] in ("start", "exit")
+
+
+def trials() -> list[int]:
+    """Programs of trials that run on this machine."""
+    command = ["pgrep", "--full", "--", "-m workloads"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return [int(pid) for pid in found.split()]
+
+
 # As ssh: what it is given runs here, with a network of its own, unless the host is to be gone once
 # it has its bridge.
 SSH = """#!/bin/sh
