@@ -8,24 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import lab
-from tools import kubernetes_offline
 
 pytestmark = [pytest.mark.root, pytest.mark.docker]
-
-
-@pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Cluster]:
-    """Two nodes of a cluster that has no network of pods yet."""
-    inventory = tmp_path_factory.mktemp("lab") / "inventory"
-    with lab.made(inventory, *kubernetes_offline.BUNDLES) as cluster:
-        cluster.call("kubernetes", "main")
-        yield cluster
 
 
 def test_a_second_time_changes_nothing_and_check_mode_is_clean(deployed: lab.Cluster) -> None:

@@ -1,0 +1,119 @@
+"""What may happen to a cluster under a trial, each for real: nothing false is measured."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import lab
+from tests.integration.lab import (
+    AGAIN,
+    MEASURED,
+    Lab,
+    Running,
+    journal,
+    only,
+    records,
+    slot_of,
+    whole,
+)
+
+pytestmark = [pytest.mark.root, pytest.mark.docker]
+NETWORK = "flannel_udp"
+API = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+HELD = "/root/held.yaml"
+
+
+@pytest.fixture
+def site(deployed: lab.Cluster) -> Iterator[Lab]:
+    """The nodes as tests run site.yml on them; they are whole afterwards, whatever a test did."""
+    yield Lab(deployed.inventory, ["node1", "node2"], {})
+    deployed.shell(1, f"[ ! -e {HELD} ] || mv {HELD} {API}")
+
+
+def begun(site: Lab, deployed: lab.Cluster, results: Path) -> Running:
+    """A run that measures on the network: its server has answered."""
+    running = site.begin("cluster_faults", results)
+
+    def measuring() -> bool:
+        last = (journal(results) or [{"event": ""}])[-1]
+        if last["event"] != "slot_started":
+            return False
+        levels = slot_of(results, last["slot"])["trials"][0]["levels"]
+        there = (deployed.shell(node, f"{MEASURED} || true") for node in (1, 2))
+        return levels["network"] == NETWORK and any(there)
+
+    running.until(measuring, "a trial on the network")
+    return running
+
+
+def switches(results: Path) -> list[str]:
+    names = ("setting_begun", "setting_proven", "setting_failed", "setting_left")
+    return [e["event"].removeprefix("setting_") for e in journal(results) if e["event"] in names]
+
+
+def test_the_run_is_killed_in_a_switch(site: Lab, deployed: lab.Cluster, tmp_path: Path) -> None:
+    """The same command ends the half-made network first, and proves that."""
+    results = tmp_path / "results"
+    running = site.begin("cluster_faults", results)
+    running.until(lambda: switches(results) == ["begun"], "a switch")
+    half = "ls -d /etc/cni/net.d/10-flannel.conflist 2>/dev/null || true"
+    running.until(lambda: deployed.shell(2, half), "a half-made network")
+    running.kill()
+    assert switches(results) == ["begun"]
+    site.site("cluster_faults", results)
+    assert switches(results) == ["begun", "left", "begun", "proven", "left"]
+    assert whole(results)
+
+
+def test_the_network_dies_under_a_trial(site: Lab, deployed: lab.Cluster, tmp_path: Path) -> None:
+    """Its program is killed and does not come back: the trial fails, the block is made again."""
+    results = tmp_path / "results"
+    running = begun(site, deployed, results)
+    # By its tolerations its pods leave the node: nobody starts the program again there.
+    deployed.shell(2, "pkill -KILL -x flanneld; ip link delete flannel0 2>/dev/null || true")
+    deployed.shell(
+        2, "ip route delete 10.218.0.0/16 2>/dev/null; ip route add unreachable 10.218.0.0/24"
+    )
+    assert running.end() == 0, running.text()[-4000:]
+    lost = only(results)
+    assert len(lost) == 1, lost
+    print(lost, records(results)[next(iter(lost))]["reason"])
+    assert switches(results) == ["begun", "proven", "failed", "left", "begun", "proven", "left"]
+    site.site("cluster_faults", results, AGAIN)
+    assert whole(results)
+
+
+def test_the_control_plane_is_gone(site: Lab, deployed: lab.Cluster, tmp_path: Path) -> None:
+    """Nothing can be left then: the run stops and says so, and goes on when it is back."""
+    results = tmp_path / "results"
+    running = begun(site, deployed, results)
+    deployed.shell(1, f"mv {API} {HELD}; pkill -KILL -x kube-apiserver")
+    assert running.end() != 0
+    assert "the setting flannel_udp could not be left" in running.text()
+    lost = only(results)
+    print(lost)
+    assert lost, "the trial that was under way, or the one after it"
+    deployed.shell(1, f"mv {HELD} {API}")
+    site.site("cluster_faults", results, AGAIN)
+    assert whole(results)
+
+
+def test_a_node_is_powered_off_and_on_again(
+    site: Lab, deployed: lab.Cluster, tmp_path: Path
+) -> None:
+    """A trial of its is lost; the same command leaves what is left of the network, and goes on."""
+    results = tmp_path / "results"
+    running = begun(site, deployed, results)
+    container = f"rehearsal-{lab.NAME}-node2"
+    subprocess.run(["docker", "kill", container], check=True, capture_output=True)
+    assert running.end() != 0
+    assert "No longer reachable: node2" in running.text()
+    assert set(only(results).values()) == {"host_lost"}
+    lab.rehearse(deployed.inventory)
+    site.site("cluster_faults", results, AGAIN)
+    assert whole(results)
+    assert set(only(results).values()) == {"host_lost"}
