@@ -7,9 +7,9 @@ DOCUMENTATION = r"""
 module: strata_network_path
 short_description: Prove that packets take the device that was asked for
 description:
-  - Looks at the running system, and sends to each peer. The route to each of them names the device, packets of exactly the MTU get there whole and larger ones do not, TCP is answered, and the device's counters move by what was sent.
+  - Looks at the running system, and sends to each peer. The route to each of them names the device, packets of exactly the MTU get there whole and larger ones do not, TCP is answered, and the device counts what was sent and what came back, and has these very packets.
   - Fails in a sentence with what was asked for and what runs.
-  - "Both directions are proven where it runs on all of the hosts: one host at a time (C(throttle: 1)), so that only what was sent from here is counted."
+  - Both directions are proven where it runs on all of the hosts.
 options:
   address:
     description: IPv4 address of this end.
@@ -59,7 +59,6 @@ EXAMPLES = r"""
     route: strata-vxlan
     kind: vxlan
     peers: {node2: 10.214.2.1}
-  throttle: 1
 """
 
 RETURN = r"""

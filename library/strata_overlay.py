@@ -37,6 +37,15 @@ options:
     type: list
     elements: str
     default: []
+  others:
+    description: Ranges of which the network gives out addresses by itself.
+    type: list
+    elements: str
+    default: []
+  there:
+    description: A path that is on a host which has the network; routes to O(others) are then its own. Empty where they are not to be there at all.
+    type: path
+    default: ""
   overhead:
     description: Bytes that it adds to a packet.
     type: int
@@ -101,6 +110,8 @@ def main() -> None:
             "hosts": {"type": "dict", "required": True},
             "host": {"type": "str", "required": True},
             "own": names,
+            "others": names,
+            "there": {"type": "path", "default": ""},
             "overhead": {"type": "int", "default": 0},
             "mtu": {"type": "int", "default": 0},
         },

@@ -49,6 +49,16 @@ options:
     type: list
     elements: str
     default: []
+  programs:
+    description: Names of programs that may be under way, and write what was removed; V(removed) waits for them, and removes that, too.
+    type: list
+    elements: str
+    default: []
+  targets:
+    description: Ranges of IPv4; V(removed) waits until no rule of the packet filter sends packets there. Those of kube-proxy go a second after the pods.
+    type: list
+    elements: str
+    default: []
   state:
     description: V(removed) removes all of it. V(absent) fails while any of it is there. V(found) only looks.
     type: str
@@ -91,7 +101,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "what": {"type": "str", "required": True},
-            **dict.fromkeys(remains.KINDS, names),
+            **dict.fromkeys([*remains.KINDS, *remains.PASSING], names),
             "state": {
                 "type": "str",
                 "choices": ["removed", "absent", "found"],
@@ -106,13 +116,15 @@ def main() -> None:
 
 def act(module: AnsibleModule) -> dict[str, Any]:
     """Look, and remove where that is asked. Raises Refused."""
-    asked = {kind: module.params[kind] for kind in remains.KINDS}
+    asked = {kind: module.params[kind] for kind in (*remains.KINDS, *remains.PASSING)}
     before = remains.found(asked)
     if module.params["state"] == "absent" and before:
         raise Refused(f"of {module.params['what']} something is left", given="\n" + lines(before))
     removes = module.params["state"] == "removed"
     if removes and not module.check_mode:
         remains.remove(asked)
+        if remains.settle(asked):
+            remains.remove(asked)
     after = {} if removes else before
     return {
         "changed": before != after,

@@ -28,6 +28,8 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Cluster]:
 def test_the_dirty_switch_is_refused(deployed: lab.Cluster) -> None:
     """The routes of host-gw are more specific than those of udp, and carry all of its packets."""
     deployed.flannel("host_gw", "present")
+    again = deployed.flannel("host_gw", "present")
+    assert re.findall(r"changed=([1-9]\d*)", again) == [], again
     deployed.flannel("host_gw", "prove", "present")
     refused = deployed.flannel("host_gw", "prove", "absent", check=False)
     assert "of flannel_host_gw something is left" in refused

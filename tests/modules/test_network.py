@@ -150,11 +150,21 @@ def test_a_tunnel_that_carries_is_proven() -> None:
     assert "peer at 10.9.0.2: MTU 1450, all of it whole, " in said, said
 
 
+def test_a_tunnel_that_others_use_meanwhile_is_proven() -> None:
+    assert "peer at 10.9.0.2: MTU 1450, all of it whole, " in prove(NOISY)
+
+
 def test_without_a_peer_nothing_is_proven() -> None:
     with pytest.raises(Refused, match=r"given: 10\.9\.0\.1 alone"):
         network_path.prove(network_path.End("10.9.0.1", 1450, "tun", "vxlan"), {})
 
 
+NOISE = """{namespace} timeout 20 python3 -c '
+import socket, time
+one = socket.socket(type=socket.SOCK_DGRAM)
+while True: time.sleep(0.001); one.sendto(bytes(1400), ("10.9.0.{to}", 9))' >/dev/null 2>&1 &
+"""
+NOISY = NOISE.format(namespace="", to=2) + NOISE.format(namespace="ip netns exec peer", to=1)
 FAULTS = {
     # As flannel's host-gw left them under udp: nothing fails, and no packet takes the tunnel.
     "a more specific route": (
@@ -180,6 +190,10 @@ FAULTS = {
     ),
     "a rewrite behind the route": (
         "iptables -t nat -A OUTPUT -d 10.9.0.2 -j DNAT --to 10.0.0.2",
+        "asked: tun carries 29000 bytes to 10.9.0.2 and 29000 back; running: it counted 0 and",
+    ),
+    "the same, while others send over the tunnel": (
+        f"iptables -t nat -A OUTPUT -d 10.9.0.2 -p icmp -j DNAT --to 10.0.0.2; {NOISY}",
         "asked: tun carries 29000 bytes to 10.9.0.2 and 29000 back; running: it counted 0 and",
     ),
 }

@@ -37,7 +37,7 @@ MAY = {
 # Beside the standard library, by the folder of module_utils/strata that needs it.
 CLIENTS = {
     "runtimes/docker": {"docker", "requests"},
-    "runtimes/kubernetes": {"kubernetes", "urllib3"},
+    "runtimes/kubernetes": {"kubernetes", "urllib3", "yaml"},
     "providers/libvirt": {"libvirt"},
     "providers/openstack": {"keystoneauth1", "openstack"},
 }

@@ -2,8 +2,8 @@
 
 An end is where a trial's program would stand: the host itself, or the network namespace of a
 container. From it each peer is looked at: the route to it, the largest packet that goes there
-whole, an answer over TCP, and the counters of the device that is to carry all of it, before and
-after what was sent. What configuration says counts for nothing.
+whole, an answer over TCP, and the device that is to carry all of it: what it counts, and that it
+has these very packets. What configuration says counts for nothing.
 
 A network's role uses it from its `prove`, by including the role `network_proof`.
 """
@@ -37,8 +37,13 @@ T = TypeVar("T")
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2  # linux/in.h; Python's socket names them from 3.13 on
+ETH_P_ALL = 3  # linux/if_ether.h
+SO_ATTACH_FILTER = 26  # asm-generic/socket.h
+# linux/filter.h: of a packet a byte, its header's length, and four bytes at a place behind that.
+LOAD_BYTE, LOAD_HEADER, LOAD_BEHIND, EQUAL, TAKE = 0x30, 0xB1, 0x40, 0x15, 0x06
 ICMP_ECHO, ICMP_REPLY = 8, 0
 HEADERS = 28  # bytes of IPv4 and ICMP before what an echo carries
+MARK = 4  # bytes by which what is sent to one peer is known
 PACKETS = 20  # what is sent to each peer while the device's counters are looked at
 IN_A_ROW = 3  # answers by which a path is taken to be there
 # A network that has just been made may take this long until it knows all of its ends.
@@ -135,18 +140,62 @@ def _prove_tcp(end: End, peer: str) -> None:
 
 
 def _prove_carried(end: End, peer: str) -> str:
-    """What was sent is counted by the device, both on its way out and on its way back."""
+    """What is sent goes out by the device and comes back by it: it counts, and is seen there.
+
+    Others may send meanwhile, which the device counts as well; so the packets have a mark.
+    """
     namespace, device = end.carrier
-    before = counters(namespace, device)
-    answered = within(end.namespace, lambda: sum(_echo(peer, end.mtu) for _ in range(PACKETS)))
-    out, back = (n - b for n, b in zip(counters(namespace, device), before, strict=True))
-    need = PACKETS * end.mtu, answered * end.mtu
-    if answered == 0 or out < need[0] or back < need[1]:
+    before, mark = counters(namespace, device), secrets.token_bytes(MARK)
+    with _at_device(namespace, device, mark) as heard:
+        answered = within(end.namespace, partial(_send, peer, end.mtu, mark))
+        seen = _heard(heard)
+    counted = (n - b for n, b in zip(counters(namespace, device), before, strict=True))
+    out, back = map(min, counted, seen)
+    if answered == 0 or out < PACKETS * end.mtu or back < answered * end.mtu:
         raise _other(
-            f"{device} carries {need[0]} bytes to {peer} and {PACKETS * end.mtu} back",
+            f"{device} carries {PACKETS * end.mtu} bytes to {peer} and {PACKETS * end.mtu} back",
             f"it counted {out} and {back} bytes",
         )
     return f"{out} bytes out and {back} back over {device}"
+
+
+def _send(peer: str, size: int, mark: bytes) -> int:
+    """How many of the packets are answered."""
+    return sum(_echo(peer, size, mark + n.to_bytes(4, "big")) for n in range(PACKETS))
+
+
+@contextlib.contextmanager
+def _at_device(namespace: str, device: str, mark: bytes) -> Iterator[socket.socket]:
+    """What a device sends and receives of the packets with that mark, from the header of IP on."""
+    word = int.from_bytes(mark, "big")
+    # Of the kernel's filter: jumps count instructions, of which the last takes nothing (bpf(4)).
+    steps = b"".join(
+        struct.pack("HBBI", *step)
+        for step in (
+            *((LOAD_BYTE, 0, 0, 9), (EQUAL, 0, 4, socket.IPPROTO_ICMP)),
+            *((LOAD_HEADER, 0, 0, 0), (LOAD_BEHIND, 0, 0, 8), (EQUAL, 0, 1, word)),
+            *((TAKE, 0, 0, 2**17), (TAKE, 0, 0, 0)),
+        )
+    )
+    held = ctypes.create_string_buffer(steps)
+    program = struct.pack("HP", len(steps) // 8, ctypes.addressof(held))
+    with contextlib.closing(
+        within(namespace, partial(socket.socket, socket.AF_PACKET, socket.SOCK_DGRAM, 0))
+    ) as one:
+        one.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+        one.bind((device, ETH_P_ALL))
+        yield one
+
+
+def _heard(one: socket.socket) -> tuple[int, int]:
+    """Bytes of the packets that were sent and received."""
+    out = back = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            packet, (_, _, way, *_) = one.recvfrom(2**17, socket.MSG_DONTWAIT)
+            out += len(packet) * (way == socket.PACKET_OUTGOING)
+            back += len(packet) * (way != socket.PACKET_OUTGOING)
+    return out, back
 
 
 def _other(asked: str, running: str) -> Refused:
@@ -202,10 +251,10 @@ def within(namespace: str, act: Callable[[], T]) -> T:
         return pool.submit(moved).result()
 
 
-def _echo(peer: str, size: int) -> bool:
+def _echo(peer: str, size: int, mark: bytes = b"") -> bool:
     """Whether an IPv4 packet of `size` bytes that must not be cut is answered."""
     with _icmp() as one:
-        mark = secrets.token_bytes(8)
+        mark = mark or secrets.token_bytes(8)
         packet = _message(mark + bytes(size - HEADERS - len(mark)))
         try:
             one.sendto(packet, (peer, 0))

@@ -26,16 +26,17 @@ SETTLED_S = 5.0
 ANSWER_S = 1.0
 
 
-def enforced(admitted: str, denied: str, peers: Mapping[str, str]) -> bool:
+def enforced(admitted: str, denied: str, peers: Mapping[str, str], stood: float = 0) -> bool:
     """Whether a policy that denies is enforced on the way to each of the peers.
 
     `admitted` and `denied` are the paths of the pods' network namespaces; `peers` are the addresses
-    of the pods behind the policy, by host. Raises Refused where the admitted is not answered, and
-    where the network enforces it on the way to some peers only.
+    of the pods behind the policy, by host; all of them have stood for `stood` seconds. Raises
+    Refused where the admitted is not answered, and where the network enforces it on the way to
+    some peers only.
     """
     for host, address in peers.items():
         _expect(admitted, host, address)
-    reached, deadline = set(peers), time.monotonic() + SETTLED_S
+    reached, deadline = set(peers), time.monotonic() + SETTLED_S - stood
     while reached := {host for host in reached if _reaches(denied, peers[host])}:
         if time.monotonic() > deadline:
             break

@@ -64,12 +64,16 @@ def look(
     own: Iterable[str] = (),
     overhead: int = 0,
     mtu: int = 0,
+    others: Iterable[str] = (),
+    there: str = "",
 ) -> Found:
     """Try the features that a network needs, and find room for it.
 
     `hosts` are those of the setting, with their addresses; `own` are devices of the network itself,
     which may be there from before; `overhead` in bytes is what it adds to a packet; `mtu` 0 is all
-    that is left then. Raises Refused with what is missing or in the way.
+    that is left then. Of `others`, ranges, it gives out addresses by itself; `there` is a path that
+    is on a host which has the network: routes to them are then its. Raises Refused with what is
+    missing or in the way.
     """
     if os.geteuid() != 0:
         raise Refused(
@@ -87,8 +91,9 @@ def look(
     for name in needs:
         _try(network, host, name)
     found = places(network, subnet, hosts)
-    if subnet:
-        _check_overlap(network, host, Range(subnet), set(own))
+    for each in filter(None, (subnet, *(() if there and Path(there).exists() else others))):
+        places(network, each, hosts)
+        _check_overlap(network, host, Range(each), set(own))
     device = _device(hosts[host], host)
     room = min([device["mtu"], *map(_mtu_to, filter(None, hosts.values()))]) - overhead
     if mtu > room:

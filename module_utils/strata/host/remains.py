@@ -9,6 +9,11 @@ What is asked for is a mapping with some of these lists:
     sets     beginnings of sets of addresses (ipset)
     tables   numbers of routing tables; every rule of routing that leads to them, and their routes
     paths    files and folders; a name may hold *
+
+and of what goes by itself a moment later (`settle`):
+
+    programs  names of programs that are under way, and may write what was removed
+    targets   ranges; every rule of the packet filter that sends packets to one of them
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,8 +31,12 @@ from typing import Any
 
 from ..errors import Refused
 from . import owned
+from .facts import read_text
+from .processes import NAME
 
 KINDS = ("links", "routes", "chains", "rules", "sets", "tables", "paths")
+PASSING = ("programs", "targets")
+PATIENCE_S, LOOK_S = 60.0, 0.5
 FILTERS = ("iptables", "ip6tables")
 GROUPS = Path("/sys/fs/cgroup")
 Asked = Mapping[str, Sequence[str]]
@@ -75,6 +85,36 @@ def remove(asked: Asked) -> None:
             _output(["ipset", "destroy", name])
     for path in map(Path, _paths(asked.get("paths", ()))):
         _remove(path)
+
+
+def settle(asked: Asked) -> bool:
+    """Wait for what goes by itself; whether there was any. Raises Refused where it does not go."""
+    deadline, waited = time.monotonic() + PATIENCE_S, False
+    while going := _passing(asked):
+        if time.monotonic() > deadline:
+            raise Refused(
+                f"what a network has left goes within {PATIENCE_S:.0f} s", given="\n".join(going)
+            )
+        waited = True
+        time.sleep(LOOK_S)
+    return waited
+
+
+def _passing(asked: Asked) -> list[str]:
+    wanted = [ipaddress.IPv4Network(each) for each in asked.get("targets", ())]
+    lines = _output(["iptables-save", "-t", "nat"]).splitlines() if wanted else []
+    return [*_under_way(asked.get("programs", ())), *(x for x in lines if leads(x, wanted))]
+
+
+def _under_way(programs: Sequence[str]) -> list[str]:
+    names = {name[:NAME] for name in programs}
+    return sorted(names & {read_text(path) for path in Path("/proc").glob("[0-9]*/comm")})
+
+
+def leads(rule: str, ranges: Sequence[ipaddress.IPv4Network]) -> bool:
+    """Whether a rule sends packets to an address in one of the ranges."""
+    to = re.search(r" --to-destination ([\d.]+)", rule)
+    return to is not None and any(ipaddress.IPv4Address(to[1]) in each for each in ranges)
 
 
 def saved(text: str) -> dict[str, list[str]]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -73,3 +77,26 @@ def test_what_is_below_the_ranges_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(remains, "_output", lambda command: routes if "route" in command else "")
     found = remains.found({"routes": ["10.214.0.0/16"]})
     assert found == {"routes": ["10.214.1.0/24", "10.214.9.9"]}
+
+
+PROXIED = """\
+*nat
+-A KUBE-SEP-CYPS6BETGZUPS5JH -s 10.218.1.4/32 -m comment --comment "kube-system/kube-dns:dns" -j KUBE-MARK-MASQ
+-A KUBE-SEP-CYPS6BETGZUPS5JH -p udp -m comment --comment "kube-system/kube-dns:dns" -m udp -j DNAT --to-destination 10.218.1.4:53
+-A DOCKER ! -i docker0 -p tcp -m tcp --dport 80 -j DNAT --to-destination 172.17.0.2:80
+COMMIT
+"""  # noqa: E501 - as a node with kube-proxy 1.35.4 says it
+
+
+def test_rules_that_lead_to_pods_are_waited_for_and_others_are_not() -> None:
+    ranges = [ipaddress.IPv4Network("10.218.0.0/16")]
+    leading = [line for line in PROXIED.splitlines() if remains.leads(line, ranges)]
+    assert [line.split()[-1] for line in leading] == ["10.218.1.4:53"]
+
+
+def test_a_program_that_is_under_way_is_waited_for(tmp_path: Path) -> None:
+    name = f"strata{os.getpid()}"
+    (tmp_path / name).symlink_to(shutil.which("sleep") or "sleep")
+    subprocess.run(["/bin/sh", "-c", f"{tmp_path / name} 1 >/dev/null 2>&1 &"], check=True)
+    assert remains.settle({"programs": [name]})
+    assert not remains.settle({"programs": [name]})

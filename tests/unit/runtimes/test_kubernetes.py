@@ -21,7 +21,7 @@ from strata.errors import Refused
 from strata.members import Port
 from strata.runtimes import kubernetes
 from strata.runtimes.base import RuntimeLostError, Spec, StartError
-from strata.runtimes.kubernetes import cluster, images, job, node, objects, pods, why_not
+from strata.runtimes.kubernetes import cluster, ends, images, job, node, objects, pods, why_not
 
 from tests.conftest import REPO
 
@@ -208,6 +208,31 @@ def test_the_process_of_the_program_is_found_among_others(tmp_path: Path) -> Non
     (tmp_path / "half").mkdir()
     assert pods.process("t-r1-x", tmp_path) == 3
     assert pods.process("t-r3", tmp_path) is None
+
+
+def sandbox(folder: Path, pod: str, network: str = "/run/netns/cni-1", **more: str) -> None:
+    """As containerd 1.6.20 leaves one, shortened."""
+    folder.mkdir()
+    noted = {
+        "io.kubernetes.cri.container-type": "sandbox",
+        "io.kubernetes.cri.sandbox-name": pod,
+        "io.kubernetes.cri.sandbox-namespace": "kube-flannel",
+        **more,
+    }
+    spaces = [{"type": "pid"}, {"type": "network", **({"path": network} if network else {})}]
+    told = {"annotations": noted, "linux": {"namespaces": spaces}}
+    (folder / "config.json").write_text(json.dumps(told))
+
+
+def test_a_pod_of_each_set_stands_on_the_host_or_it_is_said_which(tmp_path: Path) -> None:
+    sandbox(tmp_path / "1", "probe-x7k2p", "/run/netns/cni-1")
+    sandbox(tmp_path / "2", "flannel-4d9zq", network="")  # the host's own
+    sandbox(tmp_path / "3", "closed-9vv8c", **{"io.kubernetes.cri.sandbox-namespace": "other"})
+    sandbox(tmp_path / "4", "probe-x7k2p", **{"io.kubernetes.cri.container-type": "container"})
+    (one,) = pods.sandboxes("kube-flannel", tmp_path)
+    assert (one.pod, one.network) == ("probe-x7k2p", "/run/netns/cni-1")
+    with pytest.raises(Refused, match="probe in kube-flannel, asked for: probe, closed"):
+        ends.look("kube-flannel", ["probe", "closed"], "10.0.0.2", tmp_path)
 
 
 def test_both_outputs_are_told_apart(tmp_path: Path) -> None:

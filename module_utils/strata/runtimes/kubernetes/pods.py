@@ -6,6 +6,7 @@ The cluster tells the same a second later, and by way of another host.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...host import cgroup
@@ -33,6 +34,35 @@ def process(pod: str, tasks: Path = TASKS) -> int | None:
         except (OSError, ValueError):
             continue  # it has just come, or goes
     return None
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A pod with a network of its own, before any of its containers."""
+
+    pod: str
+    network: str  # path of its namespace
+    made: float  # when, by this host's clock
+
+
+def sandboxes(namespace: str, tasks: Path = TASKS) -> list[Sandbox]:
+    """Those of a namespace of the cluster that are on this host, by the names of their pods."""
+    found = []
+    for path in tasks.glob("*/config.json"):
+        try:
+            told, made = json.loads(path.read_text()), path.stat().st_mtime
+        except (OSError, ValueError):
+            continue  # it has just come, or goes
+        noted = told.get("annotations", {})
+        spaces = {one["type"]: one.get("path") for one in told["linux"]["namespaces"]}
+        if (
+            noted.get("io.kubernetes.cri.container-type") == "sandbox"
+            and noted.get("io.kubernetes.cri.sandbox-namespace") == namespace
+            and spaces.get("network")
+        ):
+            name = noted["io.kubernetes.cri.sandbox-name"]
+            found.append(Sandbox(name, spaces["network"], made))
+    return sorted(found, key=lambda one: one.pod)
 
 
 def groups(pid: int) -> tuple[dict[str, Path], dict[str, Path]]:
