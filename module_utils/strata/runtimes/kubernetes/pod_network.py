@@ -299,7 +299,7 @@ def _unready(cluster: Cluster, network: Network) -> list[str]:
 
 
 def _is(which: Object, condition: str) -> bool:
-    said = which.get("status", {}).get("conditions", [])
+    said = which.get("status", {}).get("conditions") or []  # null as long as there is none
     return (condition, "True") in [(one["type"], one["status"]) for one in said]
 
 
