@@ -122,9 +122,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
         raise Refused(f"of {module.params['what']} something is left", given="\n" + lines(before))
     removes = module.params["state"] == "removed"
     if removes and not module.check_mode:
-        remains.remove(asked)
-        if remains.settle(asked):
-            remains.remove(asked)
+        remains.clear(asked)
     after = {} if removes else before
     return {
         "changed": before != after,

@@ -18,6 +18,7 @@ and of what goes by itself a moment later (`settle`):
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import re
@@ -87,17 +88,27 @@ def remove(asked: Asked) -> None:
         _remove(path)
 
 
-def settle(asked: Asked) -> bool:
-    """Wait for what goes by itself; whether there was any. Raises Refused where it does not go."""
-    deadline, waited = time.monotonic() + PATIENCE_S, False
+def clear(asked: Asked) -> None:
+    """Remove all of it, and what a program that was under way has written meanwhile.
+
+    Raises Refused where something does not go.
+    """
+    settle(asked)
+    with contextlib.suppress(Refused):  # a folder into which somebody writes just now
+        remove(asked)
+    settle(asked)
+    remove(asked)
+
+
+def settle(asked: Asked) -> None:
+    """Wait for what goes by itself. Raises Refused where it does not go."""
+    deadline = time.monotonic() + PATIENCE_S
     while going := _passing(asked):
         if time.monotonic() > deadline:
             raise Refused(
                 f"what a network has left goes within {PATIENCE_S:.0f} s", given="\n".join(going)
             )
-        waited = True
         time.sleep(LOOK_S)
-    return waited
 
 
 def _passing(asked: Asked) -> list[str]:

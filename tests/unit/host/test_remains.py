@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from strata.host import remains
+from strata.host import facts, remains
 
 # iptables-save v1.8.9 (nf_tables) of a node with Docker, kube-proxy and flannel, shortened.
 SAVED = """\
@@ -97,6 +97,9 @@ def test_rules_that_lead_to_pods_are_waited_for_and_others_are_not() -> None:
 def test_a_program_that_is_under_way_is_waited_for(tmp_path: Path) -> None:
     name = f"strata{os.getpid()}"
     (tmp_path / name).symlink_to(shutil.which("sleep") or "sleep")
-    subprocess.run(["/bin/sh", "-c", f"{tmp_path / name} 1 >/dev/null 2>&1 &"], check=True)
-    assert remains.settle({"programs": [name]})
-    assert not remains.settle({"programs": [name]})
+    subprocess.run(["/bin/sh", "-c", f"{tmp_path / name} 1.5 >/dev/null 2>&1 &"], check=True)
+    folder = tmp_path / "made"
+    folder.mkdir()
+    remains.clear({"programs": [name], "paths": [str(folder)]})
+    assert name not in {facts.read_text(path) for path in Path("/proc").glob("[0-9]*/comm")}
+    assert not folder.exists()
