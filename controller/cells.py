@@ -40,7 +40,7 @@ def expand(experiment: Experiment, substrates: Iterable[str]) -> list[Cell]:
         chosen |= asdict(asked)
         if asked.distribution == "none" and "transport" in chosen:
             chosen["transport"] = OWN  # a lone worker has none: one spelling for one meaning
-        if chosen["network"] == "host":
+        if networks.get(str(chosen["network"])).of_host:
             chosen |= {name: usual for name, usual in ends.USUAL.items() if name in chosen}
         fits = _fits(experiment.workload, Platform.of(chosen), asked)
         able = _has_storage(chosen) and _has_transport(chosen)

@@ -34,16 +34,26 @@ class Network:
     host_ends: bool = False
     # Whether a service can stand before a program: an address for whoever runs behind it.
     services: bool = False
+    # Whether its programs are in their host's own network, whatever the runtime.
+    of_host: bool = False
+    # Whether the packet filter's rules are out of the way while a trial runs.
+    unfiltered: bool = False
 
 
 # The runtimes whose programs are in the network of their host, whatever there is in it.
 OF_THE_HOST = ("native", "apptainer")
+EVERY = (*OF_THE_HOST, "docker", "kubernetes")
 
 NETWORKS = {
     network.name: network
     for network in (
         Network("bridge", ("docker",), host_ends=True),
-        Network("host", ("native", "docker", "apptainer", "kubernetes")),
+        Network("host", EVERY, of_host=True),
+        Network(
+            *("host_unfiltered", EVERY, "address", "host_unfiltered", "packet_filter"),
+            of_host=True,
+            unfiltered=True,
+        ),
         Network("none", ("docker",), peers="none"),
         Network(
             *("vxlan", (*OF_THE_HOST, "docker"), "place", "vxlan", "vxlan", "strata-vxlan"),
@@ -118,3 +128,8 @@ def role_of(setting: str) -> str:
 def daemons() -> set[str]:
     """The names of the processes that any network runs on a host."""
     return {name for network in NETWORKS.values() for name in network.daemons}
+def is_unfiltered(setting: str) -> bool:
+    """Whether some trials of the setting are run without the packet filter's rules."""
+    return any(n.unfiltered and n.setting == setting for n in NETWORKS.values())
+
+

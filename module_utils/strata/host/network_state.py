@@ -248,13 +248,17 @@ def _neighbours(links: Answer) -> Iterator[str]:
 
 
 def _tables() -> Iterator[str]:
-    """Of both kinds of iptables: the program of the other kind has a name of its own."""
     for version in ("iptables", "ip6tables"):
-        programs = {os.path.realpath(path): program for program, path in _savers(version)}
         lines = dict.fromkeys(
-            line for program in programs.values() for line in iptables_lines(_run(program))
+            line for text in saved(version).values() for line in iptables_lines(text)
         )
         yield from (f"{version} {line}" for line in lines)
+
+
+def saved(version: str) -> dict[str, str]:
+    """What iptables or ip6tables saves, by program: that of the other kind has its own name."""
+    programs = {os.path.realpath(path): program for program, path in _savers(version)}
+    return {program: _run(program) for program in programs.values()}
 
 
 def _savers(version: str) -> Iterator[tuple[str, str]]:

@@ -41,7 +41,15 @@ NOUNS = {
 # What Strata makes in a folder, and therefore removes; with it, locks and half-made ones beside it.
 BESIDE = re.compile(r"[.](?P<name>.+?)([.]lock|([.]old)?[.]part)")
 MADE = {
-    "state": ("apptainer", "datasets", "images", "kubernetes", "network", "trials"),
+    "state": (
+        "apptainer",
+        "datasets",
+        "images",
+        "kubernetes",
+        "network",
+        "packet_filter",
+        "trials",
+    ),
     "cache": (
         "apptainer",
         "datasets",

@@ -170,6 +170,12 @@ def tell_reference(document: dict[str, Any], before: float, after: float) -> Non
         document["metrics"][name] = {"value": value, "unit": "bytes/s"}
 
 
+def tell_filter(document: dict[str, Any], met: dict[str, Any]) -> None:
+    """Fill in what rules of the packet filter its packets met."""
+    if document["status"] == "ok":
+        document["workload"].setdefault("environment", {})["packet_filter"] = met
+
+
 def read_result(out: Path) -> dict[str, Any]:
     """result.json of the workload. Raises ValueError when it is missing, not whole or not sound."""
     text = _text(out / "result.json")

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from .. import members, networks, runtimes
-from ..host import counters, exclusive, facts, fingerprint, lease, owned, processes
+from ..errors import Refused
+from ..host import (
+    counters,
+    exclusive,
+    facts,
+    fingerprint,
+    lease,
+    owned,
+    packet_filter,
+    processes,
+)
 from ..host.sampler import Sampler
 from ..runtimes.base import Runtime, Spec, StartError
 from . import account, record, reference, termination
@@ -47,6 +57,8 @@ def run(
     with exclusive.only_one(lease.folder()), termination.Signals() as signals:
         flags = []
         stale = runtimes.leftovers() + _clear(order.state_dir / "trials")
+        if packet_filter.put_back(order.state_dir):
+            stale.append("rules of the packet filter that were out of the way")
         if stale:
             flags.append({"name": "leftovers", "detail": ", ".join(stale)})
         others = order.addresses.values()
@@ -56,9 +68,11 @@ def run(
         runner = SlotRunner(programs, order.time_limit_s, lambda: signals.to_end() or gone())
         try:
             bursts = [reference.burst()] if order.judged else []
-            runner.play(make)
+            met = _play(order, programs, lambda: runner.play(make))
             bursts += [reference.burst()] if order.judged else []
             outcomes = [outcome for program in programs for outcome in program.outcomes()]
+            for outcome in outcomes if met else []:
+                record.tell_filter(outcome["record"], met)
             _tell_usage(order, programs, outcomes, runner.sampler, bursts)
         finally:
             left = [why for why in [program.remove() for program in programs] if why]
@@ -67,6 +81,29 @@ def run(
             outcome["record"]["flags"] = flags + outcome["record"]["flags"]
             outcome["record"]["drift"] = drift
         return outcomes
+
+
+def _play(order: Order, programs: list[Program], play: Callable[[], None]) -> dict[str, Any]:
+    """Play the slot, without the packet filter's rules where its network is without them.
+
+    Where a plan compares that, what the slot's packets meet is told; nothing otherwise.
+    """
+    if not networks.is_unfiltered(order.slot.get("setting", "")):
+        play()
+        return {}
+    if not any(networks.get(p.cell.platform.network).unfiltered for p in programs):
+        met = packet_filter.met()
+        play()
+        return met
+    met, cause = {}, "start"
+    try:
+        with packet_filter.out_of_the_way(order.state_dir):
+            met, cause = packet_filter.met(), "disturbed"
+            play()
+    except Refused as refused:
+        for program in programs:
+            program.fail(cause, str(refused))
+    return met
 
 
 def _programs(order: Order) -> list[Program]:

@@ -163,7 +163,7 @@ class Docker:
             return {"network": network.called or f"strata-{spec.trial}", "name": spec.name}
         published = {f"{port.number}/{port.protocol}": port.number for port in spec.ports}
         ports = {"ports": published} if published and spec.network == "bridge" else {}
-        return {"network_mode": spec.network, **ports}
+        return {"network_mode": "host" if network.of_host else network.name, **ports}
 
     def _take_place(self) -> None:
         """Give it the address at which its peers look for it, before it starts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ... import networks
 from ..base import SCRATCH, Spec, program, shared_memory
 from .images import reference
 
@@ -79,7 +80,7 @@ def _pod(spec: Spec, node: str) -> Object:
         "nodeSelector": {"kubernetes.io/hostname": node},
         # It is where the plan says, be it the control plane, or a node without a network of pods.
         "tolerations": [{"operator": "Exists"}],
-        "hostNetwork": spec.network == "host",
+        "hostNetwork": networks.get(spec.network).of_host,
         "dnsPolicy": _names(spec),
         "hostname": spec.name,
         "subdomain": SERVICE,
@@ -126,9 +127,10 @@ def _pod(spec: Spec, node: str) -> Object:
 
 def _names(spec: Spec) -> str:
     """Whom it asks for names: the cluster, where its peers have some there."""
-    if spec.network != "host":
+    if not networks.get(spec.network).of_host:
         return "ClusterFirst"
-    return "Default" if spec.peers_network == "host" else "ClusterFirstWithHostNet"
+    by_name = not networks.get(spec.peers_network).of_host
+    return "ClusterFirstWithHostNet" if by_name else "Default"
 
 
 def _limits(spec: Spec) -> Object:
