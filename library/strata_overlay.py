@@ -18,7 +18,7 @@ options:
     description: Features of the kernel.
     type: list
     elements: str
-    choices: [vxlan, bridge, macvlan, ipvlan, wireguard, tun, esp, ebpf]
+    choices: [vxlan, bridge, macvlan, ipvlan, wireguard, ipip, tun, esp, ebpf]
     default: []
   subnet:
     description: Its addresses, a range of 256 for each host; empty where something else gives them out.

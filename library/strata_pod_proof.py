@@ -114,7 +114,7 @@ def prove(
     probes = {host: there["probe"]["address"] for host, there in peers.items()}
     behind = {host: there["closed"]["address"] for host, there in peers.items()}
     admitted, denied = pods["probe"]["namespace"], pods["closed"]["namespace"]
-    facts = datapath.facts(probes, [device], agent)
+    facts = datapath.facts(probes, [device, *datapath.devices_of(asked) - {device}], agent)
     datapath.check(asked, facts)
     end = network_path.End(
         address=pods["probe"]["address"],

@@ -39,6 +39,11 @@ options:
     type: list
     elements: str
     default: []
+  hooks:
+    description: Beginnings of names of eBPF programs; the queue of each interface that calls one of them.
+    type: list
+    elements: str
+    default: []
   tables:
     description: Numbers of routing tables; every rule of routing that leads to one of them, and its routes.
     type: list

@@ -85,17 +85,31 @@ NETWORKS = {
             )
             for backend, headers in (("vxlan", 50), ("host_gw", 0), ("udp", 28), ("wireguard", 80))
         ),
-        Network(
-            *("calico", ("kubernetes",), "name", "calico", "calico"),
-            daemons=("calico-node",),
-            headers=50,
-            services=True,
+        *(
+            Network(
+                *(name, ("kubernetes",), "name", name, "calico"),
+                daemons=daemons,
+                headers=headers,
+                services=True,
+            )
+            for name, daemons, headers in (
+                ("calico", ("calico-node",), 50),
+                ("calico_ipip", ("calico-node", "bird", "confd"), 20),
+                ("calico_bgp", ("calico-node", "bird", "confd"), 0),
+            )
         ),
-        Network(
-            *("cilium", ("kubernetes",), "name", "cilium", "cilium"),
-            daemons=("cilium-agent", "cilium-operator"),
-            headers=50,
-            services=True,
+        *(
+            Network(
+                *(name, ("kubernetes",), "name", name, "cilium"),
+                daemons=("cilium-agent", "cilium-operator"),
+                headers=headers,
+                services=True,
+            )
+            for name, headers in (
+                ("cilium", 50),
+                ("cilium_without_kube_proxy", 50),
+                ("cilium_native", 0),
+            )
         ),
     )
 }
@@ -125,11 +139,11 @@ def role_of(setting: str) -> str:
     return roles[0]
 
 
-def daemons() -> set[str]:
-    """The names of the processes that any network runs on a host."""
-    return {name for network in NETWORKS.values() for name in network.daemons}
 def is_unfiltered(setting: str) -> bool:
     """Whether some trials of the setting are run without the packet filter's rules."""
     return any(n.unfiltered and n.setting == setting for n in NETWORKS.values())
 
 
+def daemons() -> set[str]:
+    """The names of the processes that any network runs on a host."""
+    return {name for network in NETWORKS.values() for name in network.daemons}

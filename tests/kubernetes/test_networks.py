@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,15 @@ import pytest
 from tests.cluster import lab
 
 pytestmark = [pytest.mark.root, pytest.mark.docker]
+# Whether it enforces policies, and its MTU between two hosts.
+NETWORKS = {
+    "flannel_vxlan": ("not enforced", 1450),
+    "calico": ("enforced", 1450),
+    "cilium": ("enforced", 1450),
+    "cilium_without_kube_proxy": ("enforced", 1450),
+    "cilium_native": ("enforced", 1500),
+}
+THROUGH = ("address", "service")
 
 
 def test_a_second_time_changes_nothing_and_check_mode_is_clean(deployed: lab.Cluster) -> None:
@@ -29,23 +39,27 @@ def test_each_network_is_switched_to_proven_measured_and_left_without_a_trace(
     """The first on a cluster that had none before; the run stage compares the hosts' state."""
     records = deployed.site("cluster_networks", tmp_path / "results")
     assert {record["status"] for record in records} == {"ok"}, [r["reason"] for r in records]
-    found = {record["platform"]: record for record in records}
-    networks = {"flannel_vxlan": "not enforced", "calico": "enforced", "cilium": "enforced"}
-    assert found.keys() == {
+    assert {record["platform"] for record in records} == {
         "bare_metal/native/host",
-        *(f"bare_metal/kubernetes/{network}" for network in ("host", *networks)),
+        *(f"bare_metal/kubernetes/{network}" for network in ("host", *NETWORKS)),
     }
-    for network in networks:
-        client, server = found[f"bare_metal/kubernetes/{network}"]["members"]
+    for record in (each for each in records if each["levels"]["network"] in NETWORKS):
+        levels = record["levels"]
+        client, server = record["members"]
         assert client["host"] != server["host"]
         for member in (client, server):
-            assert member["environment"]["route"]["path_mtu"] == 1450
+            assert member["environment"]["route"]["path_mtu"] == NETWORKS[levels["network"]][1]
             assert member["metrics"]["cpu"]["value"] > 0
             assert member["phases"]["scheduling"] >= 0 < member["phases"]["sandbox"]
-            print(f"\n{network} {member['role']}: {member['phases']}")
+        print(f"\n{levels['network']} {levels['workload']} {levels['through']}: {client['phases']}")
+        # The address of the service, of which the program behind it knows nothing.
+        peer = client["environment"]["route"]["peer"]
+        assert peer.startswith("10.219.") == (levels["through"] == "service")
+    measured = Counter((r["levels"]["network"], r["levels"]["through"]) for r in records)
+    assert all(measured[network, through] for network in NETWORKS for through in THROUGH)
     (journal,) = (tmp_path / "results").rglob("journal.jsonl")
     events = [json.loads(line) for line in journal.read_text().splitlines()]
     seen = {each["setting"]: each["seen"] for each in events if each["event"] == "setting_proven"}
     print(json.dumps(seen, indent=2))
-    for network, policies in networks.items():
+    for network, (policies, _) in NETWORKS.items():
         assert {facts["policies"] for facts in seen[network].values()} == {policies}

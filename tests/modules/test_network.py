@@ -236,8 +236,9 @@ from strata.errors import Refused
 from strata.host import datapath
 def said():
     try:
-        found = datapath.facts({"node2": "10.218.1.2"}, ["flannel.1"])
-        datapath.check(json.loads(sys.argv[3]), found)
+        asked = json.loads(sys.argv[3])
+        found = datapath.facts({"node2": "10.218.1.2"}, sorted(datapath.devices_of(asked)))
+        datapath.check(asked, found)
     except Refused as refused:
         return refused.given
     return ""
@@ -326,12 +327,61 @@ FALLBACKS = {
 }
 
 
-def test_a_datapath_that_fell_back_to_another_is_told_and_a_clean_one_is_not() -> None:
-    planted = json.dumps([fallback[:2] for fallback in FALLBACKS.values()])
-    found, at_the_end = json.loads(within(DATAPATH, NODE, json.dumps(CARRIES), planted))
+# The hosts' own routes, as Calico with BGP and Cilium without a tunnel have them: no device tells.
+ROUTED = """ip link set lo up
+ip link add eth0 type veth peer name far; ip link set far up
+ip addr add 10.0.0.1/24 dev eth0; ip link set eth0 up
+ip route add 10.218.1.0/26 via 10.0.0.2 proto bird"""
+LEADS = {
+    "route to node2": "eth0",
+    "gateway to node2": "10.0.0.2",
+    "protocol to node2": "bird",
+    "vxlan.calico": "none",
+}
+WRITTEN = "ip route replace 10.218.1.0/26 via 10.0.0.2 proto bird"
+OTHER_ROUTES = {
+    "somebody else's route to the same host": (
+        "ip route replace 10.218.1.0/26 via 10.0.0.2 proto static",
+        WRITTEN,
+        "protocol to node2 is bird; running: static",
+    ),
+    "a more specific one that a person has made": (
+        "ip route add 10.218.1.2 via 10.0.0.2",
+        "ip route del 10.218.1.2",
+        "protocol to node2 is bird; running: boot",
+    ),
+    "routes that never came, and the way out": (
+        "ip route del 10.218.1.0/26; ip route add default via 10.0.0.254",
+        f"ip route del default; {WRITTEN}",
+        "gateway to node2 is 10.0.0.2; running: 10.0.0.254",
+    ),
+    "a tunnel that carries nothing yet": (
+        "ip link add vxlan.calico type vxlan id 4096 dstport 4789; ip link set vxlan.calico up",
+        "ip link del vxlan.calico",
+        "vxlan.calico is none; running: vxlan id 4096 port 4789",
+    ),
+    "a tunnel that carries all": (
+        "ip link add cilium_host type bridge; ip link set cilium_host up;"
+        " ip route replace 10.218.1.0/26 dev cilium_host",
+        f"ip link del cilium_host; {WRITTEN}",
+        "route to node2 is eth0; running: cilium_host",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("node", "carries", "fallbacks"),
+    [(NODE, CARRIES, FALLBACKS), (ROUTED, LEADS, OTHER_ROUTES)],
+    ids=["a tunnel", "the hosts' routes"],
+)
+def test_a_datapath_that_fell_back_to_another_is_told_and_a_clean_one_is_not(
+    node: str, carries: dict[str, str], fallbacks: dict[str, tuple[str, str, str]]
+) -> None:
+    planted = json.dumps([fallback[:2] for fallback in fallbacks.values()])
+    found, at_the_end = json.loads(within(DATAPATH, node, json.dumps(carries), planted))
     assert found.pop("") == "" == at_the_end
-    assert len(found) == len(FALLBACKS)
-    for what, (how, _, running) in FALLBACKS.items():
+    assert len(found) == len(fallbacks)
+    for what, (how, _, running) in fallbacks.items():
         assert running in found[how], (what, found[how])
 
 
@@ -395,8 +445,9 @@ def test_a_feature_that_the_kernel_has_is_not_refused(feature: str) -> None:
 @pytest.mark.parametrize(
     ("feature", "called", "make"),
     [
-        ("ipvlan", "ipvlan", "ip link add a type dummy; ip link add link a b type ipvlan"),
-        ("wireguard", "WireGuard", "ip link add a type wireguard"),
+        ("ipvlan", "ipvlan", "ip link add x0 type veth; ip link add link x0 x1 type ipvlan"),
+        ("wireguard", "WireGuard", "ip link add x0 type wireguard"),
+        ("ipip", "IPIP", "ip link add x0 type ipip local 127.0.0.1 remote 127.0.0.2"),
         ("esp", "ESP, which encrypts", "test -e /proc/net/xfrm_stat && modinfo esp4"),
     ],
 )
@@ -406,3 +457,41 @@ def test_a_feature_that_it_lacks_is_refused_by_name(feature: str, called: str, m
     can = subprocess.run(command, capture_output=True, check=False).returncode == 0
     said = within(TRY, feature)
     assert said == "" if can else said.startswith(f"anything needs {called}"), said
+
+
+# A program of eBPF that lets all pass, by the kernel's own call, with a name, at an interface.
+HOOKED = """
+import ctypes, json, os, struct, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from strata.host import remains
+libc, BPF = ctypes.CDLL(None, use_errno=True), {"x86_64": 321, "aarch64": 280}[os.uname().machine]
+def bpf(command, attributes):
+    held = ctypes.create_string_buffer(attributes, 128)
+    got = libc.syscall(BPF, command, held, 128)
+    assert got >= 0, os.strerror(ctypes.get_errno())
+    return got
+def at(text):
+    kept.append(ctypes.create_string_buffer(text))
+    return ctypes.addressof(kept[-1])
+kept = []
+def run(script): subprocess.run(["/bin/sh", "-ec", script], check=True)
+run("mount -t bpf bpf /sys/fs/bpf")
+for link, name in (("x0", b"cil_from_x"), ("x1", b"other")):
+    run(f"ip link add {link} type bridge; tc qdisc add dev {link} clsact")
+    code = struct.pack("<BBhi", 0xb7, 0, 0, 0) + struct.pack("<BBhi", 0x95, 0, 0, 0)
+    load = struct.pack("<IIQQIIQII16s", 3, 2, at(code), at(b"GPL"), 0, 0, 0, 0, 0, name)
+    path = f"/sys/fs/bpf/{link}"
+    bpf(6, struct.pack("<QI", at(path.encode()), bpf(5, load)))
+    run(f"tc filter add dev {link} ingress bpf direct-action pinned {path}")
+asked = {"hooks": ["cil_"]}
+before = remains.found(asked)
+remains.remove(asked)
+left = subprocess.run(["tc", "qdisc", "show"], capture_output=True, text=True).stdout
+print(json.dumps([before, remains.found(asked), left]))
+"""
+
+
+def test_programs_at_interfaces_go_by_their_name_and_others_stay() -> None:
+    before, after, left = json.loads(within(HOOKED))
+    assert before == {"hooks": ["at x0"]} and after == {}
+    assert "clsact ffff: dev x1" in left and "dev x0" not in left

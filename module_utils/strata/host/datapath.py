@@ -6,6 +6,7 @@ So nothing here is read from a configuration. The names of facts:
 
     route to HOST         the device by which packets to that host's pod leave
     gateway to HOST       to whom they go next
+    protocol to HOST      who wrote that route: `kernel`, `bird`, ...
     DEVICE                its kind, and what makes it that tunnel: `vxlan id 1 port 8472`
     offloads of DEVICE    what it does in the CPU's stead, or lets the next device do
     programs of DEVICE    of eBPF, that see its packets: `cil_from_overlay ingress, ...`
@@ -52,6 +53,7 @@ def facts(peers: Mapping[str, str], devices: Sequence[str], agent: str = "") -> 
     for host, address in peers.items():
         way, gateway = route(_json("ip", "route", "get", address))
         found |= {f"route to {host}": way, f"gateway to {host}": gateway}
+        found[f"protocol to {host}"] = writer(_json("ip", "route", "get", "fibmatch", address))
     for name in devices:
         found[name] = device(_json("ip", "-details", "link", "show", "dev", name))
         found[f"offloads of {name}"] = " ".join(cards.offloads(name) or [NONE])
@@ -61,6 +63,12 @@ def facts(peers: Mapping[str, str], devices: Sequence[str], agent: str = "") -> 
     if agent:
         found |= of_agent(_asked(Path(agent)))
     return found
+
+
+def devices_of(asked: Mapping[str, str]) -> set[str]:
+    """The devices of which facts are asked for."""
+    own = (name.rpartition(" of ")[2] for name in asked if not name.startswith("agent "))
+    return {name for name in own if " " not in name}
 
 
 def check(asked: Mapping[str, str], found: Mapping[str, str]) -> None:
@@ -85,6 +93,11 @@ def route(told: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     """Of `ip route get`: device and gateway."""
     first = told[0] if told else {}
     return str(first.get("dev", NONE)), str(first.get("gateway", NONE))
+
+
+def writer(told: Sequence[Mapping[str, Any]]) -> str:
+    """Of `ip route get fibmatch`: who wrote the route; where it says nobody, `boot`."""
+    return str(told[0].get("protocol", "boot")) if told else NONE
 
 
 def device(told: Sequence[Mapping[str, Any]]) -> str:

@@ -81,7 +81,7 @@ def capture(root: Path = Path("/")) -> State:
         )
     links = {link["ifname"]: link for link in seen if not _is_of_a_container(link)}
     state = {
-        "interface": [_link(link) for link in links.values() if not _is_idle(link)],
+        "interface": [_link(link) for link in links.values() if not is_idle(link)],
         "address": list(_addresses(_json("ip", "addr", "show"), links)),
         "route": list(_routes(links)),
         "rule": [_flat(rule) for v in ("-4", "-6") for rule in _json("ip", v, "rule", "show")],
@@ -172,7 +172,7 @@ def _is_of_a_container(link: Answer) -> bool:
     return kind == "veth" and "link_netnsid" in link and "master" in link
 
 
-def _is_idle(link: Answer) -> bool:
+def is_idle(link: Answer) -> bool:
     return bool(FALLBACK.fullmatch(link["ifname"])) and "UP" not in link["flags"]
 
 

@@ -28,6 +28,7 @@ FEATURES = {
     "macvlan": ("macvlan", [CABLE, "link add link strata0 name strata2 type macvlan mode bridge"]),
     "ipvlan": ("ipvlan", [CABLE, "link add link strata0 name strata2 type ipvlan mode l2"]),
     "wireguard": ("WireGuard", ["link add strata2 type wireguard"]),
+    "ipip": ("IPIP", ["link add strata2 type ipip local 127.0.0.1 remote 127.0.0.2"]),
     "tun": ("TUN devices (/dev/net/tun)", ["tuntap add mode tun name strata2"]),
     "esp": (
         "ESP, which encrypts (xfrm, esp4)",

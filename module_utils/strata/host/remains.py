@@ -7,6 +7,7 @@ What is asked for is a mapping with some of these lists:
     chains   beginnings of chains of the packet filter, with every rule that leads to them
     rules    words; every rule of the packet filter that has one of them
     sets     beginnings of sets of addresses (ipset)
+    hooks    beginnings of names of eBPF programs; the queue of each interface that calls them
     tables   numbers of routing tables; every rule of routing that leads to them, and their routes
     paths    files and folders; a name may hold *
 
@@ -31,11 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
-from . import owned
+from . import network_state, owned
 from .facts import read_text
 from .processes import NAME
 
-KINDS = ("links", "routes", "chains", "rules", "sets", "tables", "paths")
+KINDS = ("links", "routes", "chains", "rules", "sets", "hooks", "tables", "paths")
 PASSING = ("programs", "targets")
 PATIENCE_S, LOOK_S = 60.0, 0.5
 FILTERS = ("iptables", "ip6tables")
@@ -49,6 +50,7 @@ def found(asked: Asked) -> dict[str, list[str]]:
         "links": [name for name in _links() if _matches(name, asked.get("links", ()))],
         "routes": [each["dst"] for each in _routes(asked.get("routes", ()))],
         "sets": [name for name in _sets() if name.startswith(tuple(asked.get("sets", ())))],
+        "hooks": [f"at {name}" for name in _hooked(asked.get("hooks", ()))],
         "tables": [
             f"{rule['priority']} to {rule['table']}" for rule in _ways(asked.get("tables", ()))
         ],
@@ -76,6 +78,11 @@ def remove(asked: Asked) -> None:
     for name in _links():
         if _matches(name, asked.get("links", ())):
             _output(["ip", "link", "del", name])
+            # One that the kernel made with a module stays, unused.
+            _output(["ip", "address", "flush", "dev", name])
+            _output(["ip", "link", "set", name, "down"])
+    for name in _hooked(asked.get("hooks", ())):
+        _output(["tc", "qdisc", "del", "dev", name, "clsact"])
     for program in FILTERS:
         for table, lines in saved(_output([f"{program}-save"])).items():
             orders = _orders(*of_filter(lines, asked.get("chains", ()), asked.get("rules", ())))
@@ -198,8 +205,20 @@ def _sets() -> list[str]:
     return _output(["ipset", "list", "-name"]).split()
 
 
+def _hooked(begins: Sequence[str]) -> list[str]:
+    """The interfaces that call programs of these names."""
+    found, names = [], re.compile(rf"\b({'|'.join(map(re.escape, begins))})")
+    for name in _links() if begins else []:
+        show = ["tc", "filter", "show", "dev", name]
+        if any(names.search(_output([*show, way])) for way in ("ingress", "egress")):
+            found.append(name)
+    return found
+
+
 def _links() -> list[str]:
-    return [link["ifname"] for link in json.loads(_output(["ip", "-j", "link"]) or "[]")]
+    """Those that the kernel makes by itself with a module are there while somebody uses them."""
+    told = [link for link in json.loads(_output(["ip", "-j", "link"]) or "[]") if link]
+    return [link["ifname"] for link in told if not network_state.is_idle(link)]
 
 
 def _matches(name: str, wanted: Sequence[str]) -> bool:

@@ -78,6 +78,9 @@ def test_an_agent_that_does_otherwise_is_refused_with_both_values(
     found = said(tmp_path, other)
     with pytest.raises(Refused, match=f"asked: agent {name} is {was}; running: {value}\n"):
         datapath.check(RUNS, found)
+    # As a network that wants it so is refused what this one has.
+    with pytest.raises(Refused, match=f"asked: agent {name} is {value}; running: {was}\n"):
+        datapath.check({f"agent {name}": value}, RUNS)
 
 
 @pytest.mark.parametrize(
