@@ -1,0 +1,425 @@
+module strata/kubernetes
+
+go 1.25.0
+
+godebug default=go1.25
+
+require bitbucket.org/bertimus9/systemstat v0.5.0
+
+require github.com/JeffAshton/win_pdh v0.0.0-20161109143554-76bb4ee9f0ab
+
+require github.com/Microsoft/go-winio v0.6.2
+
+require github.com/Microsoft/hnslib v0.1.2
+
+require github.com/armon/circbuf v0.0.0-20190214190532-5111143e8da2
+
+require github.com/blang/semver/v4 v4.0.0
+
+require github.com/container-storage-interface/spec v1.9.0
+
+require github.com/coredns/corefile-migration v1.0.29
+
+require github.com/coreos/go-oidc v2.3.0+incompatible
+
+require github.com/coreos/go-systemd/v22 v22.5.0
+
+require github.com/cpuguy83/go-md2man/v2 v2.0.6
+
+require github.com/cyphar/filepath-securejoin v0.6.0
+
+require github.com/distribution/reference v0.6.0
+
+require github.com/docker/go-units v0.5.0
+
+require github.com/emicklei/go-restful/v3 v3.12.2
+
+require github.com/fsnotify/fsnotify v1.9.0
+
+require github.com/go-logr/logr v1.4.3
+
+require github.com/go-openapi/jsonreference v0.20.2
+
+require github.com/godbus/dbus/v5 v5.1.0
+
+require github.com/google/cadvisor v0.53.0
+
+require github.com/google/cel-go v0.26.0
+
+require github.com/google/gnostic-models v0.7.0
+
+require github.com/google/go-cmp v0.7.0
+
+require github.com/google/uuid v1.6.0
+
+require github.com/ishidawataru/sctp v0.0.0-20250521072954-ae8eb7fa7995
+
+require github.com/libopenstorage/openstorage v1.0.0
+
+require github.com/lithammer/dedent v1.1.0
+
+require github.com/moby/ipvs v1.1.0
+
+require github.com/moby/sys/userns v0.1.0
+
+require github.com/mrunalp/fileutils v0.5.1
+
+require github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822
+
+require github.com/onsi/ginkgo/v2 v2.27.2
+
+require github.com/onsi/gomega v1.38.2
+
+require github.com/opencontainers/cgroups v0.0.3
+
+require github.com/opencontainers/selinux v1.13.0
+
+require github.com/pmezard/go-difflib v1.0.0
+
+require github.com/prometheus/client_golang v1.23.2
+
+require github.com/prometheus/client_model v0.6.2
+
+require github.com/prometheus/common v0.66.1
+
+require github.com/robfig/cron/v3 v3.0.1
+
+require github.com/spf13/cobra v1.10.0
+
+require github.com/spf13/pflag v1.0.9
+
+require github.com/stretchr/testify v1.11.1
+
+require github.com/vishvananda/netlink v1.3.1
+
+require github.com/vishvananda/netns v0.0.5
+
+require go.etcd.io/etcd/api/v3 v3.6.5
+
+require go.etcd.io/etcd/client/pkg/v3 v3.6.5
+
+require go.etcd.io/etcd/client/v3 v3.6.5
+
+require go.opentelemetry.io/contrib/instrumentation/github.com/emicklei/go-restful/otelrestful v0.44.0
+
+require go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.61.0
+
+require go.opentelemetry.io/otel v1.36.0
+
+require go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc v1.34.0
+
+require go.opentelemetry.io/otel/metric v1.36.0
+
+require go.opentelemetry.io/otel/sdk v1.36.0
+
+require go.opentelemetry.io/otel/trace v1.36.0
+
+require go.opentelemetry.io/proto/otlp v1.5.0
+
+require go.uber.org/goleak v1.3.0
+
+require go.uber.org/zap v1.27.0
+
+require go.yaml.in/yaml/v2 v2.4.3
+
+require golang.org/x/crypto v0.45.0
+
+require golang.org/x/net v0.47.0
+
+require golang.org/x/oauth2 v0.30.0
+
+require golang.org/x/sync v0.18.0
+
+require golang.org/x/sys v0.38.0
+
+require golang.org/x/term v0.37.0
+
+require golang.org/x/text v0.31.0
+
+require golang.org/x/time v0.9.0
+
+require golang.org/x/tools v0.38.0
+
+require google.golang.org/genproto/googleapis/rpc v0.0.0-20250528174236-200df99c418a
+
+require google.golang.org/grpc v1.72.2
+
+require google.golang.org/protobuf v1.36.8
+
+require gopkg.in/evanphx/json-patch.v4 v4.13.0
+
+require gopkg.in/go-jose/go-jose.v2 v2.6.3
+
+require k8s.io/klog/v2 v2.130.1
+
+require k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912
+
+require k8s.io/system-validators v1.12.1
+
+require k8s.io/utils v0.0.0-20251002143259-bc988d571ff4
+
+require sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730
+
+require sigs.k8s.io/knftables v0.0.17
+
+require sigs.k8s.io/randfill v1.0.0
+
+require sigs.k8s.io/structured-merge-diff/v6 v6.3.0
+
+require sigs.k8s.io/yaml v1.6.0
+
+require cel.dev/expr v0.24.0
+
+require cyphar.com/go-pathrs v0.2.1
+
+require github.com/Azure/go-ansiterm v0.0.0-20230124172434-306776ec8161
+
+require github.com/MakeNowJust/heredoc v1.0.0
+
+require github.com/Masterminds/semver/v3 v3.4.0
+
+require github.com/NYTimes/gziphandler v1.1.1
+
+require github.com/antlr4-go/antlr/v4 v4.13.0
+
+require github.com/beorn7/perks v1.0.1
+
+require github.com/cenkalti/backoff/v4 v4.3.0
+
+require github.com/cespare/xxhash/v2 v2.3.0
+
+require github.com/chai2010/gettext-go v1.0.2
+
+require github.com/containerd/containerd/api v1.9.0
+
+require github.com/containerd/errdefs v1.0.0
+
+require github.com/containerd/errdefs/pkg v0.3.0
+
+require github.com/containerd/log v0.1.0
+
+require github.com/containerd/ttrpc v1.2.7
+
+require github.com/containerd/typeurl/v2 v2.2.3
+
+require github.com/coredns/caddy v1.1.1
+
+require github.com/coreos/go-semver v0.3.1
+
+require github.com/davecgh/go-spew v1.1.1
+
+require github.com/dustin/go-humanize v1.0.1
+
+require github.com/euank/go-kmsg-parser v2.0.0+incompatible
+
+require github.com/exponent-io/jsonpath v0.0.0-20210407135951-1de76d718b3f
+
+require github.com/fatih/camelcase v1.0.0
+
+require github.com/felixge/httpsnoop v1.0.4
+
+require github.com/fxamacker/cbor/v2 v2.9.0
+
+require github.com/go-errors/errors v1.4.2
+
+require github.com/go-logr/stdr v1.2.2
+
+require github.com/go-logr/zapr v1.3.0
+
+require github.com/go-openapi/jsonpointer v0.21.0
+
+require github.com/go-openapi/swag v0.23.0
+
+require github.com/go-task/slim-sprig/v3 v3.0.0
+
+require github.com/gogo/protobuf v1.3.2
+
+require github.com/golang-jwt/jwt/v5 v5.2.2
+
+require github.com/golang/protobuf v1.5.4
+
+require github.com/google/btree v1.1.3
+
+require github.com/google/pprof v0.0.0-20250403155104-27863c87afa6
+
+require github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674
+
+require github.com/gregjones/httpcache v0.0.0-20190611155906-901d90724c79
+
+require github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.0.1
+
+require github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.0
+
+require github.com/grpc-ecosystem/go-grpc-prometheus v1.2.0
+
+require github.com/grpc-ecosystem/grpc-gateway/v2 v2.26.3
+
+require github.com/inconshreveable/mousetrap v1.1.0
+
+require github.com/jonboulle/clockwork v0.5.0
+
+require github.com/josharian/intern v1.0.0
+
+require github.com/json-iterator/go v1.1.12
+
+require github.com/karrick/godirwalk v1.17.0
+
+require github.com/kylelemons/godebug v1.1.0
+
+require github.com/liggitt/tabwriter v0.0.0-20181228230101-89fcab3d43de
+
+require github.com/mailru/easyjson v0.7.7
+
+require github.com/mistifyio/go-zfs v2.1.2-0.20190413222219-f784269be439+incompatible
+
+require github.com/mitchellh/go-wordwrap v1.0.1
+
+require github.com/moby/spdystream v0.5.0
+
+require github.com/moby/sys/mountinfo v0.7.2
+
+require github.com/moby/term v0.5.0
+
+require github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd
+
+require github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee
+
+require github.com/mohae/deepcopy v0.0.0-20170929034955-c48cc78d4826
+
+require github.com/monochromegane/go-gitignore v0.0.0-20200626010858-205db1a8cc00
+
+require github.com/mxk/go-flowrate v0.0.0-20140419014527-cca7078d478f
+
+require github.com/opencontainers/go-digest v1.0.0
+
+require github.com/opencontainers/image-spec v1.1.1
+
+require github.com/opencontainers/runtime-spec v1.2.1
+
+require github.com/peterbourgon/diskv v2.0.1+incompatible
+
+require github.com/pquerna/cachecontrol v0.1.0
+
+require github.com/prometheus/procfs v0.16.1
+
+require github.com/russross/blackfriday/v2 v2.1.0
+
+require github.com/sirupsen/logrus v1.9.3
+
+require github.com/soheilhy/cmux v0.1.5
+
+require github.com/stoewer/go-strcase v1.3.0
+
+require github.com/stretchr/objx v0.5.2
+
+require github.com/tmc/grpc-websocket-proxy v0.0.0-20220101234140-673ab2c3ae75
+
+require github.com/x448/float16 v0.8.4
+
+require github.com/xiang90/probing v0.0.0-20221125231312-a49e3df8f510
+
+require github.com/xlab/treeprint v1.2.0
+
+require go.etcd.io/bbolt v1.4.3
+
+require go.etcd.io/etcd/pkg/v3 v3.6.5
+
+require go.etcd.io/etcd/server/v3 v3.6.5
+
+require go.etcd.io/raft/v3 v3.6.0
+
+require go.opentelemetry.io/auto/sdk v1.1.0
+
+require go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.60.0
+
+require go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.34.0
+
+require go.uber.org/multierr v1.11.0
+
+require go.yaml.in/yaml/v3 v3.0.4
+
+require golang.org/x/exp v0.0.0-20240719175910-8a7402abbf56
+
+require golang.org/x/mod v0.29.0
+
+require google.golang.org/genproto/googleapis/api v0.0.0-20250303144028-a0af3efb3deb
+
+require gopkg.in/inf.v0 v0.9.1
+
+require gopkg.in/natefinch/lumberjack.v2 v2.2.1
+
+require gopkg.in/yaml.v3 v3.0.1
+
+require k8s.io/gengo/v2 v2.0.0-20250922181213-ec3ebc5fd46b
+
+require sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.31.2
+
+require sigs.k8s.io/kustomize/api v0.20.1
+
+require sigs.k8s.io/kustomize/kustomize/v5 v5.7.1
+
+require sigs.k8s.io/kustomize/kyaml v0.20.1
+
+require k8s.io/kubernetes v1.35.3 // indirect
+
+replace k8s.io/api => k8s.io/api v0.35.3
+
+replace k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.35.3
+
+replace k8s.io/apimachinery => k8s.io/apimachinery v0.35.3
+
+replace k8s.io/apiserver => k8s.io/apiserver v0.35.3
+
+replace k8s.io/cli-runtime => k8s.io/cli-runtime v0.35.3
+
+replace k8s.io/client-go => k8s.io/client-go v0.35.3
+
+replace k8s.io/cloud-provider => k8s.io/cloud-provider v0.35.3
+
+replace k8s.io/cluster-bootstrap => k8s.io/cluster-bootstrap v0.35.3
+
+replace k8s.io/code-generator => k8s.io/code-generator v0.35.3
+
+replace k8s.io/component-base => k8s.io/component-base v0.35.3
+
+replace k8s.io/component-helpers => k8s.io/component-helpers v0.35.3
+
+replace k8s.io/controller-manager => k8s.io/controller-manager v0.35.3
+
+replace k8s.io/cri-api => k8s.io/cri-api v0.35.3
+
+replace k8s.io/cri-client => k8s.io/cri-client v0.35.3
+
+replace k8s.io/csi-translation-lib => k8s.io/csi-translation-lib v0.35.3
+
+replace k8s.io/dynamic-resource-allocation => k8s.io/dynamic-resource-allocation v0.35.3
+
+replace k8s.io/endpointslice => k8s.io/endpointslice v0.35.3
+
+replace k8s.io/externaljwt => k8s.io/externaljwt v0.35.3
+
+replace k8s.io/kms => k8s.io/kms v0.35.3
+
+replace k8s.io/kube-aggregator => k8s.io/kube-aggregator v0.35.3
+
+replace k8s.io/kube-controller-manager => k8s.io/kube-controller-manager v0.35.3
+
+replace k8s.io/kube-proxy => k8s.io/kube-proxy v0.35.3
+
+replace k8s.io/kube-scheduler => k8s.io/kube-scheduler v0.35.3
+
+replace k8s.io/kubectl => k8s.io/kubectl v0.35.3
+
+replace k8s.io/kubelet => k8s.io/kubelet v0.35.3
+
+replace k8s.io/metrics => k8s.io/metrics v0.35.3
+
+replace k8s.io/mount-utils => k8s.io/mount-utils v0.35.3
+
+replace k8s.io/pod-security-admission => k8s.io/pod-security-admission v0.35.3
+
+replace k8s.io/sample-apiserver => k8s.io/sample-apiserver v0.35.3
+
+replace k8s.io/sample-cli-plugin => k8s.io/sample-cli-plugin v0.35.3
+
+replace k8s.io/sample-controller => k8s.io/sample-controller v0.35.3
