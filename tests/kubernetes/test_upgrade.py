@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -79,11 +80,15 @@ class Upgraded:
 def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgraded]:
     """Two nodes of a cluster of the older version, made by a checkout that says so."""
     folder = tmp_path_factory.mktemp("upgrade")
-    with lab.made(folder / "inventory", "kubernetes") as cluster:
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
+        # Beside the cluster that the other tests of this tier have in common.
+        patch.setattr(lab, "NAME", "upgrade")
+        patch.setattr(lab, "SUBNET", "10.201.246.0/24")
+        cluster = stack.enter_context(lab.made(folder / "inventory", "kubernetes"))
         older = shutil.copytree(REPO, folder / "older", ignore=NOT_OURS)
         manifest = older / "requirements/kubernetes.yml"
-        minor, patch = NEWER.partition(".")[2], OLDER.partition(".")[2]
-        manifest.write_text(manifest.read_text().replace(minor, patch))
+        now, then = NEWER.partition(".")[2], OLDER.partition(".")[2]
+        manifest.write_text(manifest.read_text().replace(now, then))
         for kind in ("mod", "sum"):
             locked = REPO / f"tests/data/kubernetes_older/kubernetes.{kind}"
             shutil.copy(locked, older / "requirements/kubernetes")
