@@ -95,6 +95,11 @@ PREFIXES = {
     "FLOP/s": ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s")),
     "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP")),
     "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs")),
+    "s/transaction": (
+        (1, "s/transaction"),
+        (1e-3, "ms/transaction"),
+        (1e-6, "µs/transaction"),
+    ),
 }
 SIGNIFICANT = 4
 

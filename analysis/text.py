@@ -14,6 +14,7 @@ from .shown import shown
 
 MINUS = "\N{MINUS SIGN}"
 WIDTH = 100
+NAME = 14  # columns that a name keeps, as long as something else in its row is wider
 
 
 def quantity(value: float | None, unit: str) -> str:
@@ -101,14 +102,16 @@ def table(
     """Lines of a plain-text table within WIDTH columns; columns in `numbers` align right.
 
     Where it would be too wide, the widest text columns go on in the next line with `wrap`, and
-    else lose their middle.
+    else lose their middle; then numbers do, since a row without its name says nothing.
     """
     rows = [[shown(cell, keep="") for cell in row] for row in rows]
     head = [shown(cell, keep="") for cell in head]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     gaps = 2 * (len(widths) - 1)
     while sum(widths) + gaps > WIDTH:
-        widest = max(range(len(widths)), key=lambda i: (i not in numbers, widths[i]))
+        widest = max(
+            range(len(widths)), key=lambda i: (i not in numbers and widths[i] > NAME, widths[i])
+        )
         widths[widest] -= 1
     lines = []
     for row in (head, ["-" * width for width in widths], *rows):

@@ -92,7 +92,7 @@ def test_each_end_stands_where_it_is_asked_to_and_its_cost_is_told(
     said = subprocess.run(show, cwd=REPO, capture_output=True, text=True, check=True).stdout
     table = said.split("At which end a network costs it")[1].split("\n\n\n")[0]
     for network in ("bridge", "vxlan"):
-        for what in ("Latency", "CPU of both hosts"):
+        for what in ("Latency", "CPU of both"):
             assert [line for line in table.splitlines() if network in line and what in line], table
     assert lab.left() == {}
 

@@ -86,3 +86,12 @@ def test_a_latex_table_has_no_command_but_ours() -> None:
     assert lines[4].startswith(r"a|b\_\{c\}\$\&\%\#\textasciitilde{}\textasciicircum{}\textless{}")
     assert r"\textbackslash{}input" in lines[4] and "\x1b" not in lines[4]
     assert lines[5] == r"$-$2 \% & 3 \\"
+
+
+def test_a_row_keeps_its_name_however_wide_its_numbers_are() -> None:
+    intervals = [f"{n}.000 s/GB (-39.83 ... 33.28)" for n in range(4)]
+    head = ("network", *(f"part {n}" for n in range(4)))
+    for wrap in (False, True):
+        lines = text.table(head, [("bridge", *intervals)], {1, 2, 3, 4}, wrap=wrap)
+        assert all(len(line) <= text.WIDTH for line in lines)
+        assert lines[2].startswith("bridge ")
