@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from schema.fingerprint import field
+from schema.fingerprint import field, unobserved
 
 from .equality import label
 from .load import Loaded, usable
@@ -100,7 +100,8 @@ def _host_rows(left: Loaded, right: Loaded) -> list[dict[str, Any]]:
     rows = []
     for key in keys:
         ours, theirs = _values(left, key), _values(right, key)
-        if ours != theirs:
+        every = [values.get(key) for run in (left, right) for values in run.hosts.values()]
+        if ours != theirs or any(map(unobserved, every)):
             known = field(key)
             kind: Kind = "allowed" if known.impact == "allowed" else "confound"
             rows.append(_row(key, known.label, ours, theirs, kind))

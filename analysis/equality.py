@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from schema.fingerprint import field
+from schema.fingerprint import field, unobserved
 
 from . import disturbed
 from .conditions import COMPUTED
@@ -88,9 +88,11 @@ def _of_pairs(loaded: Loaded, trials: pd.DataFrame, arm: Arm) -> Iterator[dict[s
     for ours, theirs in arm.pairs:
         factors = _differing(levels[ours], levels[theirs])
         sides = [_known(loaded, names[at]) for at in (ours, theirs)]
+        one_place = sides[0]["hosts"] == sides[1]["hosts"]
         for key in sorted({*sides[0], *sides[1]}):
             both = (sides[0].get(key), sides[1].get(key))
-            if not _alike(key, *both) and not _explained(key, factors):
+            alike = one_place if any(map(unobserved, both)) else _alike(key, *both)
+            if not alike and not _explained(key, factors):
                 found.setdefault(key, []).append(both)
     for key, values in found.items():
         yield {

@@ -14,7 +14,7 @@ from strata.identity import digest
 
 from schema import documents
 from schema import lock as schema
-from schema.fingerprint import is_hardware
+from schema.fingerprint import is_hardware, unobserved
 
 from .results import Run, now, refusing
 from .version import version
@@ -134,7 +134,7 @@ def _unlike(host: str, locked: Mapping[str, Any], there: Mapping[str, Any]) -> l
     return [
         f"{host}: {key}: {value} locked, {there.get(key, ABSENT)} there"
         for key, value in locked.items()
-        if there.get(key) != value
+        if there.get(key) != value or unobserved(value)
     ]
 
 

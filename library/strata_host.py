@@ -56,12 +56,14 @@ virtualisation: {description: "C(none), C(container), C(kvm), C(qemu-tcg) or ano
 lease: {description: The lease in force; empty without one., returned: always, type: dict}
 machine: {description: "One value for all names of this host, and for no other host.", returned: always, type: str}
 python: {description: Version of Python., returned: always, type: str}
+networks: {description: "Those that programs have here, where nobody switches them; nothing elsewhere.", returned: always, type: list, elements: str}
 """
 
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata import runtimes
+from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.host.facts import probe
 
 
@@ -70,7 +72,9 @@ def main() -> None:
         argument_spec={"state_dir": {"type": "path", "required": True}}, supports_check_mode=True
     )
     state_dir = Path(module.params["state_dir"])
-    module.exit_json(changed=False, **probe(state_dir), **runtimes.facts())
+    with failing(module):
+        found = {**probe(state_dir), **runtimes.facts()}
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from strata.identity import digest
 
 from .documents import Count, Document, Image, Number, SchemaError, Version, Versioned, parse, read
-from .fingerprint import field
+from .fingerprint import field, unobserved
 
 FILE, FOLDER = "testbed.lock", "rebuilds"
 
@@ -88,6 +88,7 @@ def differences(locked: Lock, found: Lock) -> list[Difference]:
         for host in sorted({*ours, *theirs})
         for key in sorted({*ours.get(host, {}), *theirs.get(host, {})})
         if ours.get(host, {}).get(key) != theirs.get(host, {}).get(key)
+        or unobserved(ours.get(host, {}).get(key))
     ]
     return sorted(rows, key=lambda row: row.kind, reverse=True)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# The value of a key that a host has and that cannot be seen from where modules run.
+UNOBSERVED = "unobserved"
+
 
 @dataclass(frozen=True)
 class Field:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
-from ..fields import Field
-from . import devices, facts
+from ..fields import UNOBSERVED, Field
+from . import agent, devices, facts
 from .facts import has, read_text
 
 # Keys FAMILY.NAME; `{}` is the name.
@@ -44,8 +44,13 @@ OWN = ("etc", "run", "usr/local/lib")
 ANSWER_S = 60.0
 
 
-def capture(root: Path = Path("/")) -> dict[str, Any]:
-    """All of it that can be read of this host; `root` is where its files are."""
+def capture() -> dict[str, Any]:
+    """All of it that can be read of this host."""
+    return whole(agent.root()) if agent.sees_processes() else dict.fromkeys(FAMILIES, UNOBSERVED)
+
+
+def whole(root: Path) -> dict[str, Any]:
+    """The same of a host whose files are at `root`."""
     own = settings(root, shared=facts.virtualisation() == "container")
     return dict(sorted((packages(root) | own | parameters(root) | firmware(root)).items()))
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from . import gpu
+from . import agent, gpu
 from .facts import read_text as host_text
 
 SECTOR = 512  # bytes, the unit of /proc/diskstats whatever the device
@@ -62,8 +62,8 @@ class Totals:
     steal: float
     disk_read: float
     disk_written: float
-    net_received: float
-    net_sent: float
+    net_received: float | None  # None where the host's cards cannot be seen
+    net_sent: float | None
     swap: float
     throttled: int = 0  # times the CPU slowed itself for heat or power; no column of its own
     # Seconds in which some task waited; None where the kernel does not count them.
@@ -144,11 +144,18 @@ def totals() -> Totals:
     """All counters now; zero for what this host does not count."""
     cpus = cpu((PROC / "stat").read_text())
     read, written = disks(host_text(PROC / "diskstats"), with_device(BLOCK))
-    received, sent = network(host_text(PROC / "net/dev"), with_device(CARDS))
+    received, sent = carried()
     swap = swapped(host_text(PROC / "vmstat"))
     slowed = throttled(_texts(CPUS, "cpu*/thermal_throttle/*_throttle_count"))
     waits = (_of_pressure(name, waited) for name in ("cpu", "memory", "io"))
     return Totals(*cpus, read, written, received, sent, swap, slowed, *waits)
+
+
+def carried() -> tuple[float, float] | tuple[None, None]:
+    """Bytes received and sent by this host's cards; None where only a pod's own can be seen."""
+    if not agent.sees_processes():
+        return None, None
+    return network(host_text(PROC / "net/dev"), with_device(CARDS))
 
 
 def link_speed() -> float | None:
@@ -177,9 +184,13 @@ def with_device(folder: Path) -> frozenset[str]:
     return frozenset(path.name for path in folder.iterdir() if (path / "device").exists())
 
 
-def rates(before: Totals, now: Totals, seconds: float) -> dict[str, float]:
-    """What was used of each in a second, on average."""
-    return {name: max(0.0, getattr(now, name) - getattr(before, name)) / seconds for name in RATES}
+def rates(before: Totals, now: Totals, seconds: float) -> dict[str, float | None]:
+    """What was used of each in a second, on average; None of what cannot be seen."""
+    pairs = {name: (getattr(before, name), getattr(now, name)) for name in RATES}
+    return {
+        name: None if None in (then, after) else max(0.0, after - then) / seconds
+        for name, (then, after) in pairs.items()
+    }
 
 
 def gauges() -> tuple[dict[str, float | None], float]:

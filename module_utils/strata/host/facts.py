@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..identity import digest
-from . import cpus, gpu, lease, owned
+from . import agent, cpus, gpu, lease, owned
 
 ELSEWHERE = "192.0.2.1"  # of a range that is for documentation (RFC 5737): anywhere but here
 # A login shell of an ordinary account often lacks these.
@@ -39,6 +39,7 @@ MAKERS = {
 def probe(state_dir: Path) -> dict[str, Any]:
     """Everything preflight asks of a host; sizes in bytes."""
     memory = meminfo(Path("/proc/meminfo").read_text())
+    pod = agent.here()
     return {
         "root": os.geteuid() == 0,
         "cpu_ids": sorted(os.sched_getaffinity(0)),
@@ -56,7 +57,8 @@ def probe(state_dir: Path) -> dict[str, Any]:
         "lease": lease.current() or {},
         "machine": machine(),
         "python": platform.python_version(),
-        "address": address(),
+        "address": pod.address if pod else address(),
+        "networks": pod and list(pod.networks),
     }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..fields import Field
-from . import devices, facts
+from . import agent, devices, facts
 from .facts import read_text
 
 CPU = Path("/sys/devices/system/cpu")
@@ -115,6 +115,8 @@ def capture(state_dir: Path, others: Collection[str] = ()) -> dict[str, Any]:
     values["filesystem"] = filesystem(read_text("/proc/mounts"), str(folder))
     values |= devices.disks() | devices.nics(used=devices.towards(others)) | devices.gpus()
     values |= devices.bus()
+    if pod := agent.here():
+        values = pod.seen(values)
     return {key: value for key, value in sorted(values.items()) if _is_known(value)}
 
 

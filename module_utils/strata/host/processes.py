@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import agent
 from .counters import Counters
 from .lease import start_time
 
@@ -122,8 +123,10 @@ class Daemons:
         for path in Path("/proc").glob("[0-9]*") if self._names else ():
             self._read(int(path.name))
 
-    def cpu(self) -> float:
-        """CPU seconds of all that were found so far."""
+    def cpu(self) -> float | None:
+        """CPU seconds of all that were found so far; None where a host's processes are not seen."""
+        if not agent.sees_processes():
+            return None
         for pid in list(self._used):
             self._read(pid)
         return sum(self._used.values())

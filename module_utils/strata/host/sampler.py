@@ -27,7 +27,8 @@ class Sample:
     host: Totals
     strata: float  # CPU seconds of Strata's own processes
     programs: dict[str, Counters]  # those that had been launched, by name
-    platform: float = 0.0  # CPU seconds of the processes that runtimes and networks run for it
+    # Of the processes that runtimes and networks run for it; None where they are not seen.
+    platform: float | None = 0.0
     gauges: dict[str, float | None] = field(default_factory=dict)
 
 
@@ -36,14 +37,15 @@ class Spent:
     """Who used the CPUs between two samples, in CPU seconds.
 
     `trial` and `others` are None when a program has not said what it used: what is left over
-    could then be its own. So is `beside` when that program is another trial's.
+    could then be its own. So is `beside` when that program is another trial's, and `platform` and
+    `others` where the processes of the host are not seen.
     """
 
     seconds: float
     trial: float | None
     beside: float | None
     strata: float
-    platform: float
+    platform: float | None
     others: float | None
 
 
@@ -57,9 +59,11 @@ def spent(before: Sample, after: Sample, own: Collection[str]) -> Spent:
     mine = _grown(before, after, [name for name in after.programs if name in own])
     beside = _grown(before, after, [name for name in after.programs if name not in own])
     strata = max(0.0, after.strata - before.strata)
-    platform = max(0.0, after.platform - before.platform)
+    platform = None
+    if before.platform is not None and after.platform is not None:
+        platform = max(0.0, after.platform - before.platform)
     others = None
-    if mine is not None and beside is not None:
+    if mine is not None and beside is not None and platform is not None:
         busy = after.host.cpu_busy - before.host.cpu_busy
         busy -= after.host.interrupts - before.host.interrupts
         others = max(0.0, busy - mine - beside - strata - platform)

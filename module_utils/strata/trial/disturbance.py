@@ -63,7 +63,7 @@ def shares(
     for name in ("cpu", "memory", "io"):
         waits = [getattr(sample.host, f"waited_{name}") for sample in (first, last)]
         told[f"pressure_{name}"] = None if None in waits else (waits[1] - waits[0]) / seconds
-    if link:
+    if link and first.host.net_received is not None:
         moved = sum(_grown(first, last, name) for name in ("net_received", "net_sent"))
         told["traffic"] = moved / (link * seconds)
     return {name: min(1.0, max(0.0, s)) for name, s in told.items() if s is not None}

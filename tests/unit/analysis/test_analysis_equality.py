@@ -10,9 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 import synthetic
+from strata.fields import UNOBSERVED
 from synthetic import DOCKER, NATIVE, Synthetic
 
-from analysis import equality, load, matching, report, tables
+from analysis import differences, equality, load, matching, report, tables
 from analysis.errors import UnequalDigests
 from schema import documents as schema
 
@@ -175,6 +176,26 @@ def test_other_hosts_are_named_with_what_differs_between_them(tmp_path: Path) ->
     loaded.hosts.update(node1=HOST | {"virtualisation": "none"}, node2=other)
     found = equality.confounds(loaded, matching.assign(loaded), [])
     assert list(found["what"]) == ["CPU"], "that it is virtual is what is compared"
+
+
+def test_what_was_not_seen_of_hosts_is_alike_on_one_of_them_alone(tmp_path: Path) -> None:
+    vm = {**NATIVE, "substrate": "vm"}
+    made = Synthetic(synthetic.cells(NATIVE, vm), baseline={"substrate": "bare_metal"}, host=HOST)
+    folder = made.write(tmp_path / "run")
+    plan, records = schema.read_plan(folder), schema.read_records(folder, "run")
+    unseen = {**HOST, "nic": UNOBSERVED}
+    for place, what in (("node1", []), ("node2", ["network cards"])):
+        for slot in plan.slots:
+            slot.hosts = [place if slot.trials[0].levels["substrate"] == "vm" else "node1"]
+        for record in records:
+            record.hosts = [place if record.levels["substrate"] == "vm" else "node1"]
+        loaded = load.of_records(folder, schema.read_run(folder), plan, records)
+        loaded.hosts.update(node1=unseen, node2=unseen)
+        found = equality.confounds(loaded, matching.assign(loaded), [])
+        assert list(found["what"]) == what
+    rows = differences.differences(loaded, loaded)
+    (row,) = rows[rows["key"] == "nic"].to_dict("records")
+    assert (row["left"], row["right"], row["kind"]) == (UNOBSERVED, UNOBSERVED, "confound")
 
 
 @pytest.mark.parametrize("part", ["image", "dataset"])

@@ -85,7 +85,7 @@ def test_one_probe_gives_all(tmp_path: Path) -> None:
     assert set(found) == {
         "root", "cpu_ids", "cores", "numa_nodes", "memory_total", "memory_available", "state_dir",
         "disk_free", "images", "service_manager", "distribution", "gpu",
-        "virtualisation", "lease", "machine", "python", "address",
+        "virtualisation", "lease", "machine", "python", "address", "networks",
     }  # fmt: skip
     assert found["root"] is (os.geteuid() == 0)
     assert 0 < found["memory_available"] <= found["memory_total"]
