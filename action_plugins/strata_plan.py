@@ -9,7 +9,7 @@ from typing import Any
 from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from strata import runtimes, units
+from strata import networks, runtimes, units
 from strata.errors import Refused
 from strata.host import lease, owned
 from strata.identity import digest
@@ -26,6 +26,8 @@ from controller import (
     visits,
 )
 
+# The runtime of the hosts that are nodes of a cluster which exists.
+CLUSTERS = "kubernetes"
 # In an inventory: what to do when it has no host.
 NEXT = "# next: "
 
@@ -82,6 +84,8 @@ class ActionModule(ActionBase):
             preflight.check_root(name, answers, kind)
             preflight.check_disk(name, answers, needed)
         preflight.check_one_name(facts)
+        if not on_paper:
+            preflight.check_data(needs_data, hosts)
         addresses = {host.name: host.address for host in hosts}
         if facts.keys() >= set(given["testbed"]):
             preflight.check_addresses([slot.hosts for slot in made.slots], addresses)
@@ -226,12 +230,9 @@ def _host(
             address=str(variables.get("strata_address") or ""),
             memory_total=offer.get("memory_total"),
             cpus=cpus,
+            networks=_networks(offer) if offer else tuple(networks.NETWORKS),
         )
-    missing = {
-        runtime: why
-        for runtime in members
-        if (why := runtimes.get(runtime).why_not(facts[runtime], kind))
-    }
+    missing = {runtime: why for runtime in members if (why := _why_not(runtime, facts, kind))}
     return plan.Host(
         name,
         plan.substrate_of(groups, facts["virtualisation"]),
@@ -245,7 +246,20 @@ def _host(
         frozenset(facts["numa_nodes"]),
         frozenset(facts["gpu"]["ids"]),
         tuple(map(tuple, facts["cores"])),
+        _networks(facts),
     )
+
+
+def _networks(said: dict[str, Any]) -> tuple[str, ...] | None:
+    """Those that a host has as they are, as it or its provider says."""
+    return tuple(said["networks"]) if said.get("networks") else None
+
+
+def _why_not(runtime: str, facts: dict[str, Any], kind: str) -> str:
+    """Why a runtime cannot be had on the host that told these facts, or ''."""
+    if facts.get("networks") and runtime != CLUSTERS:
+        return "on a node of a cluster that exists programs run in its pods alone"
+    return runtimes.get(runtime).why_not(facts[runtime], kind)
 
 
 def _controller(

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+from strata import networks
 from strata.cell import Cell, Levels
 from strata.errors import Refused
 
@@ -33,6 +34,7 @@ class Host:
     nodes: frozenset[int] | None = None  # of NUMA
     gpus: frozenset[str] | None = None  # by number and by UUID
     siblings: tuple[tuple[int, ...], ...] | None = None  # its CPUs by core
+    networks: tuple[str, ...] | None = None  # those that it has; None where they are switched
 
 
 Pools = dict[str, list[Host]]  # a cell's name -> the hosts that it runs on in turn
@@ -44,15 +46,21 @@ def why_not(cell: Cell, hosts: list[Host]) -> str:
     candidates = _candidates(cell, hosts)
     if not candidates:
         return f"no {cell.platform.substrate} host is in the group {runtime}"
-    able = [host for host in candidates if runtime not in host.missing]
+    able = [host for host in candidates if not _refuses(cell, host)]
     if not able:
-        return candidates[0].missing[runtime]
+        return _refuses(cell, candidates[0])
     usable = _with_resources(cell, able)
     needed = topology.hosts(cell)
     if len(usable) < needed:
         need = f"{needed} such hosts are needed, one for each {_who(cell)}"
         return f"{need}, and there are {len(usable)}"
     return ""
+
+
+def _refuses(cell: Cell, host: Host) -> str:
+    """Why a host can have the runtime or the network of no cell like this one, or ''."""
+    missing = host.missing.get(cell.platform.runtime, "")
+    return missing or networks.why_not(cell.platform.network, host.networks)
 
 
 def _who(cell: Cell) -> str:
@@ -88,7 +96,7 @@ def _lacks(cell: Cell, host: Host) -> str:
 
 def usable(cell: Cell, hosts: list[Host]) -> list[Host]:
     """The hosts that can run the cell, in the order of the inventory."""
-    able = [host for host in _candidates(cell, hosts) if cell.platform.runtime not in host.missing]
+    able = [host for host in _candidates(cell, hosts) if not _refuses(cell, host)]
     return _with_resources(cell, able)
 
 

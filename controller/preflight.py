@@ -16,6 +16,7 @@ from strata.image import dataset
 from . import families
 from .experiment import Experiment, resolve_options
 from .families import Family
+from .placing import Host
 
 SPARE_DISK = 1 * 2**30  # beside the images: room to work
 HOST_NAME = r"[A-Za-z0-9_:][A-Za-z0-9.:%_-]{0,199}"
@@ -23,6 +24,8 @@ HOST_NAME = r"[A-Za-z0-9_:][A-Za-z0-9.:%_-]{0,199}"
 
 def check_disk(name: str, facts: dict[str, Any], needed: Iterable[Family]) -> None:
     """Raises Refused when the host has no room for the images that it does not have yet."""
+    if facts.get("networks"):
+        return  # its cluster pulls them, to where it has room
     held = {image.rpartition("-")[0] for image in facts["images"]}
     needs = SPARE_DISK + sum(family.disk for family in needed if family.name not in held)
     if facts["disk_free"] < needs:
@@ -55,6 +58,18 @@ def check_addresses(slots: list[list[str]], addresses: dict[str, str]) -> None:
             )
 
 
+def check_data(needed: bool, hosts: Iterable[Host]) -> None:
+    """Raises Refused where real data is read on hosts of which programs see no disk."""
+    cut_off = [host.name for host in hosts if host.networks is not None]
+    if needed and cut_off:
+        raise Refused(
+            "pods of a cluster that exists see nothing of a host's disk, and so no real data",
+            example="data: synthetic",
+            given=f"data: real, on {', '.join(cut_off)}",
+            then="leave these hosts out, or the level real",
+        )
+
+
 def check_one_name(facts: dict[str, dict[str, Any]]) -> None:
     """Raises Refused where two names of the inventory lead to one machine."""
     names: dict[str, str] = {}
@@ -70,7 +85,7 @@ def check_one_name(facts: dict[str, dict[str, Any]]) -> None:
 
 def check_root(name: str, facts: dict[str, Any], image_kind: str) -> None:
     """Raises Refused where the modules need root on a host and do not have it."""
-    if image_kind != "venv" and not facts["root"]:
+    if image_kind != "venv" and not (facts["root"] or facts.get("networks")):
         raise Refused(
             f"on {name} Strata needs root: to unpack the workload image, and to change into it",
             example="ansible_become: true",

@@ -163,7 +163,8 @@ def hold(module: AnsibleModule) -> None:
     if given["holder"] and not module.check_mode:
         uses.note([thing for one in wanted for thing in one.store.uses()], given["holder"])
     missing = [one for one in wanted if not one.store.holds()]
-    needed = {one.archive: one for one in missing if not one.archive.is_file()}
+    carried = [one for one in missing if getattr(one.store, "carries", True)]
+    needed = {one.archive: one for one in carried if not one.archive.is_file()}
     loads = [] if needed else missing
     superfluous = others(wanted)
     archives = [] if needed else rootfs.carried(state_dir)

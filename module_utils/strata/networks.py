@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from .errors import Refused
@@ -38,6 +39,9 @@ class Network:
     of_host: bool = False
     # Whether the packet filter's rules are out of the way while a trial runs.
     unfiltered: bool = False
+    # Whether it is what a cluster that exists has: nobody switches to it, and it is on no other
+    # host.
+    given: bool = False
 
 
 # The runtimes whose programs are in the network of their host, whatever there is in it.
@@ -111,6 +115,7 @@ NETWORKS = {
                 ("cilium_native", 0),
             )
         ),
+        Network("cluster", ("kubernetes",), "name", services=True, given=True),
     )
 }
 
@@ -142,6 +147,18 @@ def role_of(setting: str) -> str:
 def is_unfiltered(setting: str) -> bool:
     """Whether some trials of the setting are run without the packet filter's rules."""
     return any(n.unfiltered and n.setting == setting for n in NETWORKS.values())
+
+
+def why_not(name: str, has: Collection[str] | None) -> str:
+    """Why a host cannot have a network, or ''.
+
+    `has` are those of a host whose networks are as they are; None where they are switched.
+    """
+    if has is None:
+        return f"{name} is the network of a cluster that exists already" * NETWORKS[name].given
+    if name in has:
+        return ""
+    return f"{name} is no network of a cluster that is used as it is, which has {', '.join(has)}"
 
 
 def daemons() -> set[str]:

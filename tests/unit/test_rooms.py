@@ -37,7 +37,8 @@ MAY = {
 # Beside the standard library, by the folder of module_utils/strata that needs it.
 CLIENTS = {
     "runtimes/docker": {"docker", "requests"},
-    "runtimes/kubernetes": {"kubernetes", "urllib3", "yaml"},
+    "runtimes/kubernetes": {"kubernetes", "urllib3", "websocket", "yaml"},
+    "providers/cluster": {"kubernetes", "urllib3"},
     "providers/libvirt": {"libvirt"},
     "providers/openstack": {"keystoneauth1", "openstack"},
 }

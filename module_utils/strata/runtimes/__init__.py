@@ -17,7 +17,10 @@ from .base import Runtime, Spec
 
 
 class Store(Protocol):
-    """How a runtime holds the image of one family on a host."""
+    """How a runtime holds the image of one family on a host.
+
+    One that takes no archive has `carries = False`; all others leave it out.
+    """
 
     def holds(self) -> bool:
         """Whether it has the image, proven by its digest."""

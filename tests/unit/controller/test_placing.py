@@ -116,3 +116,17 @@ def test_resources_that_no_host_has_are_refused(options: dict[str, Any], words: 
 def test_a_cell_runs_where_its_resources_are() -> None:
     hosts = [host("n1", **asked()), host("n2", **asked(gpus=frozenset({"0"})))]
     assert where(make(hosts, options={"gpus": ["0"]})) == {(): {"n2"}}
+
+
+def test_a_cluster_that_exists_has_its_own_network_and_no_other_host_has_it() -> None:
+    given: dict[str, Any] = {"factors": {"network": ["cluster", "flannel_vxlan"]}, "repeats": 1}
+    given["options"] = {"runtime": "kubernetes"}
+    theirs = host("n1", "kubernetes", networks=("cluster",))
+    ours = host("n1", "kubernetes")
+    for hosts, left, why in (
+        ([theirs], "cluster", "flannel_vxlan is no network of a cluster that is used as it is"),
+        ([ours], "flannel_vxlan", "cluster is the network of a cluster that exists already"),
+    ):
+        made = make(hosts, **given, baseline={"network": left})
+        assert where(made, "network").keys() == {(left,)}
+        assert why in made.left_out[0]["why"]

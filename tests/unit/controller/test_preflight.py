@@ -12,7 +12,7 @@ from strata.errors import Refused
 from strata.host import lease
 from strata.host.owned import Folder
 
-from controller import families, preflight
+from controller import families, placing, preflight
 from controller.experiment import Experiment
 
 HOLDER = {"host": "elsewhere", "pid": 1, "start": 1}
@@ -213,3 +213,12 @@ def test_peers_need_an_address_each(addresses: dict[str, str], fits: bool) -> No
     else:
         with pytest.raises(Refused, match="need an address each"):
             preflight.check_addresses([["a", "b"]], addresses)
+
+
+def test_real_data_is_not_read_in_pods_of_a_cluster_that_exists() -> None:
+    one = placing.Host("node1", "vm", ("kubernetes",), networks=("cluster",))
+    other = placing.Host("node2", "vm", ("native",))
+    preflight.check_data(True, [other])
+    preflight.check_data(False, [one])
+    with pytest.raises(Refused, match="no real data"):
+        preflight.check_data(True, [other, one])

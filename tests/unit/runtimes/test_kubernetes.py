@@ -5,10 +5,12 @@ A real cluster is in tests/kubernetes.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import sys
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +23,17 @@ from strata.errors import Refused
 from strata.members import Port
 from strata.runtimes import kubernetes
 from strata.runtimes.base import RuntimeLostError, Spec, StartError
-from strata.runtimes.kubernetes import cluster, ends, images, job, node, objects, pods, why_not
+from strata.runtimes.kubernetes import (
+    beside,
+    cluster,
+    ends,
+    images,
+    job,
+    node,
+    objects,
+    pods,
+    why_not,
+)
 
 from tests.conftest import REPO
 
@@ -36,13 +48,14 @@ def spec_of(**more: Any) -> Spec:
 
 
 def pod_of(spec: Spec) -> dict[str, Any]:
-    found: dict[str, Any] = objects.job(spec, "node1")["spec"]["template"]["spec"]
+    place = objects.Place("node1")
+    found: dict[str, Any] = objects.job(spec, place)["spec"]["template"]["spec"]
     return found
 
 
 def test_a_pod_is_on_its_node_and_has_the_least_it_needs() -> None:
     pod = pod_of(spec_of(environment={"LANG": "C.UTF-8"}))
-    assert pod["nodeSelector"] == {"kubernetes.io/hostname": "node1"}
+    assert pod["affinity"]["nodeAffinity"] == objects.on("node1")
     assert pod["restartPolicy"] == "Never" and not pod["hostNetwork"]
     assert not pod["automountServiceAccountToken"]
     account = pod["securityContext"]
@@ -60,6 +73,70 @@ def test_a_pod_is_on_its_node_and_has_the_least_it_needs() -> None:
     assert container["command"][-4:] == ["--config", "/in/config.json", "--out", "/out"]
     only = {one["mountPath"]: one.get("readOnly", False) for one in container["volumeMounts"]}
     assert only == {"/in": True, "/out": False, "/tmp": False, "/dev/shm": False}
+
+
+def test_in_a_cluster_that_exists_a_pod_keeps_to_what_a_restricted_namespace_lets_in(
+    tmp_path: Path,
+) -> None:
+    spec = replace(spec_of(scratch=True, network="cluster"), spool=tmp_path)
+    place = objects.Place("node1", "mine", "mine.svc.example", "registry/x@sha256:0")
+    pod = objects.job(spec, place)["spec"]["template"]["spec"]
+    assert not pod["hostNetwork"] and pod["dnsConfig"] == {"searches": ["trials.mine.svc.example"]}
+    kinds = {kind for one in pod["volumes"] for kind in one if kind != "name"}
+    assert kinds == {"secret", "emptyDir"}, "nothing of the node's disk"
+    assert [one["name"] for one in pod["containers"]] == ["companion", "program"]
+    for one in pod["containers"]:
+        assert one["image"] == place.image and one["imagePullPolicy"] == "Never"
+        context = one["securityContext"]
+        assert not context["allowPrivilegeEscalation"] and context["readOnlyRootFilesystem"]
+    whole = replace(spec, resources=Resources(quota=1.0, memory=2**30))
+    both = objects.job(whole, place)["spec"]["template"]["spec"]["containers"]
+    assert all(one["resources"]["limits"].keys() == {"cpu", "memory"} for one in both)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/config.json").write_text("{}")
+    assert objects.given(spec, "node1")["data"] == {"config.json": "e30="}
+
+
+def test_names_are_looked_up_where_the_cluster_says() -> None:
+    said = "nameserver 10.96.0.10\nsearch mine.svc.my.lab svc.my.lab my.lab\noptions ndots:5\n"
+    assert cluster.domain(said, "mine") == "mine.svc.my.lab"
+    assert cluster.domain("", "mine") == "mine.svc.cluster.local"
+
+
+def test_what_a_program_left_is_unpacked_where_it_belongs_and_nowhere_else(tmp_path: Path) -> None:
+    """The program wrote the archive's content: links, and names that lead out, are passed over."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, kind in (
+            ("out/result.json", tarfile.REGTYPE),
+            ("logs/stdout", tarfile.REGTYPE),
+            ("out/../../escaped", tarfile.REGTYPE),
+            ("elsewhere/x", tarfile.REGTYPE),
+            ("out/link", tarfile.SYMTYPE),
+        ):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.size, entry.linkname = kind, 2 * (kind == tarfile.REGTYPE), "/etc"
+            archive.addfile(entry, io.BytesIO(b"{}"))
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    seen = beside.Beside(replace(spec_of(), spool=spool), None)  # type: ignore[arg-type]
+    for said in (
+        {"began": 1.0},
+        {"used": {"cpuacct.usage": "2000000000", "memory.usage_in_bytes": "4096"}},
+        {"part": base64.b64encode(packed.getvalue()).decode()},
+        {"collected": True},
+        {"ended": 3.0},
+    ):
+        assert not seen.whole
+        seen._hear(said)
+    assert seen.whole and (seen.began, seen.at) == (1.0, 3.0)
+    assert (seen.usage().cpu, seen.usage().memory) == (2.0, 4096)
+    assert seen.logs() == (b"{}", b"")
+    there = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert there - {f"spool/group/{n}" for n in ("cpuacct.usage", "memory.usage_in_bytes")} == {
+        "spool/out/result.json",
+        "spool/logs/stdout",
+    }
 
 
 def test_what_is_given_is_asked_for_as_well() -> None:
@@ -185,7 +262,7 @@ def test_the_end_of_a_program_is_that_of_its_container() -> None:
     ended = runtime.wait(0)
     assert ended is not None and (ended.code, ended.memory) == (-9, True)
     assert runtime.phases() == {}, "none of its parts was seen"
-    runtime._times = {"made": 1.0, "scheduled": 1.25, "running": 3.0}
+    runtime._times, runtime._view.began = {"made": 1.0, "scheduled": 1.25}, 3.0
     assert runtime.phases() == {"scheduling": 0.25, "sandbox": 1.75}
     lost = job.Kubernetes(spec_of())
     lost._lose(RuntimeLostError("why", "evicted"))
@@ -280,7 +357,7 @@ def test_pods_that_stay_hold_up_the_next_trial_and_a_cluster_that_is_away_does_n
     said = [cluster.StuckError("pods of strata.node=node1 do not go"), OSError("no route to host")]
 
     class Answers:
-        node = "node1"
+        place = objects.Place("node1")
 
         def remove(self, _: str) -> list[str]:
             raise said.pop(0)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ...host import agent
 from ..base import Runtime, Spec, Unavailable
 from . import node
 from .images import ContainerdImage
+from .kept import PulledImage
 from .node import DAEMONS, FIELDS, facts, fingerprint
 
 __all__ = [
@@ -41,10 +43,10 @@ def make(spec: Spec) -> Runtime:
     return Kubernetes(spec)
 
 
-def store(state_dir: Path, family: str, content: str) -> ContainerdImage:
+def store(state_dir: Path, family: str, content: str) -> ContainerdImage | PulledImage:
     """The image in the node's engine, which has a folder of its own."""
     del state_dir
-    return ContainerdImage(family, content)
+    return (PulledImage if agent.here() else ContainerdImage)(family, content)
 
 
 def why_not(facts: dict[str, Any], image_kind: str) -> str:
@@ -56,7 +58,7 @@ def why_not(facts: dict[str, Any], image_kind: str) -> str:
 
 def leftovers() -> list[str]:
     """Remove the Jobs of killed trials on this node, and name them."""
-    if not node.CONFIG.exists():
+    if not agent.here() and not node.CONFIG.exists():
         return []
     try:
         from .cluster import leftovers as removed  # noqa: PLC0415 - see above

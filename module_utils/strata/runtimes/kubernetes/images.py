@@ -14,10 +14,10 @@ from typing import IO, Any
 from ...errors import Refused
 from ...host.facts import has
 from ...image import rootfs
+from ...image.oci import MACHINES
 
 REPOSITORY = "strata.local/workload"
 NAMESPACE = "k8s.io"  # the one that kubelet looks into
-MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 SAID_BYTES = 1500
 
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from ...host import cgroup, processes
+from ...host import processes
 from ...host.counters import Counters
-from ..base import Ended, RuntimeLostError, Spec, StartError, exit_code, tail, watched
-from . import objects, pods
+from ...image import rootfs
+from ..base import Ended, RuntimeLostError, Spec, StartError, exit_code, tail
+from . import objects
+from .beside import Beside, wait_for
 from .cluster import GONE, Cluster, of, said
+from .objects import CONTAINER
+from .pods import OnNode
 
 WATCH_S = 300  # how long one connection is watched; then another is made
 AGAIN_S = 0.5
-LOOK_S = 0.05
+# What a program has left comes from its companion right after its end, which the cluster tells.
+LEFT_S = 30.0
 # What a container waits for that does not come: nothing is pulled, and the image was proven before.
 HOPELESS = {
     "ErrImageNeverPull": "image",
@@ -35,7 +38,8 @@ PINNED = "a pod's CPUs are not pinned: leave out cpus and numa, or give it a quo
 
 def terminated(pod: Any) -> Any:
     """How the program's container has ended; None as long as it has not."""
-    states = [one.state.terminated for one in pod.status.container_statuses or []]
+    told = pod.status.container_statuses or []
+    states = [one.state.terminated for one in told if one.name == CONTAINER]
     return next(filter(None, states), None)
 
 
@@ -63,14 +67,10 @@ class Kubernetes:
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._cluster: Any = None
-        self._pod, self._uid = "", ""
-        self._pid: int | None = None
-        self._own: dict[str, Path] = {}
-        self._meter: cgroup.Meter | None = None  # of all containers of the pod
-        self._last = Counters()
-        self._kills: int | None = None
+        self._place: objects.Place
+        self._view: OnNode | Beside = OnNode()
+        self._pod = ""
         self._kills_before = processes.memory_kills()
-        self._at = 0.0  # when the process was seen to end
         self._times: dict[str, float] = {}
         self._ended: Ended | None = None
         self._lost: RuntimeLostError | None = None
@@ -81,15 +81,28 @@ class Kubernetes:
             raise StartError(PINNED)
         try:
             self._cluster = Cluster()
-            self._cluster.make_policy(objects.policy(self._spec, self._cluster.node))
+            self._place = self._cluster.place
+            if self._cluster.given:
+                self._prepare_given()
+            self._cluster.make_policy(objects.policy(self._spec, self._place.node))
             if self._spec.service:
-                self._cluster.make_service(objects.service(self._spec, self._cluster.node))
+                self._cluster.make_service(objects.service(self._spec, self._place.node))
         except GONE as error:
             raise StartError(f"Kubernetes: {said(error)}") from error
 
+    def _prepare_given(self) -> None:
+        """In a cluster that exists the image was pulled, and the program is given its file."""
+        called = rootfs.name(self._spec.image["family"], self._spec.image["digest"])
+        image = self._cluster.held(called)
+        if not image:
+            raise StartError(f"this node keeps no image {called}: deploy has it pulled")
+        self._place = replace(self._place, image=image)
+        self._view = Beside(self._spec, self._cluster)
+        self._cluster.give(objects.given(self._spec, self._place.node))
+
     def launch(self) -> None:
         try:
-            self._cluster.make_job(objects.job(self._spec, self._cluster.node))
+            self._cluster.make_job(objects.job(self._spec, self._place))
         except GONE as error:
             raise StartError(f"Kubernetes: {said(error)}") from error
         self._times["made"] = time.monotonic()
@@ -106,15 +119,16 @@ class Kubernetes:
                         return
             except GONE as error:
                 # What runs goes on without the control plane; its end is told when that is back.
-                if self._at or not self._pid:
+                if self._view.at or not self._view.began:
                     self._lose(RuntimeLostError(f"Kubernetes: {said(error)}"))
                 self._closed.wait(AGAIN_S)
 
     def _see(self, kind: str, pod: Any) -> None:
         """Take note of what the cluster says of the pod."""
         if not self._pod:
-            self._pod, self._uid = pod.metadata.name, pod.metadata.uid
-            threading.Thread(target=self._follow, daemon=True).start()
+            self._pod = pod.metadata.name
+            about = (self._pod, pod.metadata.uid, self._is_over)
+            threading.Thread(target=self._view.follow, args=about, daemon=True).start()
         if pod.spec.node_name and "scheduled" not in self._times:
             self._times["scheduled"] = time.monotonic()
         state = terminated(pod)
@@ -124,42 +138,21 @@ class Kubernetes:
         elif lost:
             self._lose(lost)
 
+    def _is_over(self) -> bool:
+        return self._over.is_set() or self._closed.is_set()
+
     def _end(self, state: Any) -> None:
+        wait_for(lambda: self._view.whole or self._closed.is_set(), LEFT_S)
         code = exit_code(state.exit_code)
         memory = state.reason == "OOMKilled" or processes.out_of_memory(
-            code, self._kills, self._kills_before
+            code, self._view.kills, self._kills_before
         )
-        self._ended = Ended(code, memory, self._at or time.monotonic())
+        self._ended = Ended(code, memory, self._view.at or time.monotonic())
         self._over.set()
 
     def _lose(self, lost: RuntimeLostError) -> None:
         self._lost = lost
         self._over.set()
-
-    def _follow(self) -> None:
-        """Finds the first process as soon as it is there, and sees its end when it comes."""
-        while not self._over.is_set() and not self._closed.is_set():
-            pid = pods.process(self._pod)
-            if pid is not None:
-                break
-            time.sleep(LOOK_S)
-        else:
-            return
-        try:
-            self._own, whole = pods.groups(pid)
-        except OSError:
-            return
-        self._meter = cgroup.Meter(whole)
-        self._times["running"] = time.monotonic()
-        self._pid = pid
-        with watched(pid) as poll:
-            if poll and poll.poll():
-                self._at = time.monotonic()
-                self._look_last()
-
-    def _look_last(self) -> None:
-        self.usage()
-        self._kills = cgroup.memory_kills(self._own)
 
     def wait(self, seconds: float) -> Ended | None:
         if not self._over.wait(seconds):
@@ -169,29 +162,19 @@ class Kubernetes:
         return self._ended
 
     def usage(self) -> Counters:
-        """From the files of the pod's control group, which is there as long as the pod."""
-        if self._meter:
-            now = self._meter.read()
-            if now.cpu is not None:
-                self._last = now
-        return self._last
+        return self._view.usage()
 
     def phases(self) -> dict[str, float]:
         """Seconds until the pod had a node, and from there until its program was there."""
-        times = [self._times.get(name) for name in ("made", "scheduled", "running")]
+        times = [self._times.get("made"), self._times.get("scheduled"), self._view.began or None]
         parts = zip(("scheduling", "sandbox"), pairwise(times), strict=True)
         return {name: b - a for name, (a, b) in parts if a is not None and b is not None}
 
     def signal(self, number: int) -> None:
-        if not self._own:
-            return
-        with contextlib.suppress(OSError):
-            for pid in (self._own["memory"] / "cgroup.procs").read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), number)
+        self._view.signal(number)
 
     def logs(self) -> tuple[str, str]:
-        out, err = pods.logs(self._pod, self._uid)
+        out, err = self._view.logs()
         return tail(out), tail(err)
 
     def remove(self) -> None:
@@ -200,6 +183,7 @@ class Kubernetes:
             return
         # Its end is not asked for: what is still in it is killed at once.
         self.signal(signal.SIGKILL)
+        self._view.close()
         try:
             self._cluster.remove(of(self._spec.name))
         except GONE as error:

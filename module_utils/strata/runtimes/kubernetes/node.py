@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...fields import Field
+from ...host import agent
 from ...host.facts import has
 
 # How a node's modules reach the cluster, written by the role; its context has the node's name.
@@ -21,6 +22,7 @@ DAEMONS = (
 FIELDS = {
     "kubernetes.kubelet": Field("Kubernetes"),
     "kubernetes.containerd": Field("containerd"),
+    "kubernetes.engine": Field("engine of the node, which is another"),
 }
 # What each is asked with; the version is the first word of its answer that is one.
 ASKED = {
@@ -33,6 +35,8 @@ ANSWER_S = 10.0
 
 def facts() -> dict[str, Any]:
     """Whether the host is a node; `why_not` is '' when it is or can be made one."""
+    if agent.here():
+        return {"installed": True, "why_not": ""}
     installed = has("kubelet")
     return {"installed": installed, "why_not": why_not(root=os.geteuid() == 0, apt=has("apt-get"))}
 

@@ -2,32 +2,67 @@
 
 from __future__ import annotations
 
+import base64
+import inspect
+from dataclasses import dataclass
 from typing import Any
 
 from ... import networks
 from ..base import SCRATCH, Spec, program, shared_memory
+from . import companion
 from .images import reference
 
-# As roles/kubernetes/templates/trials.yml.j2 has them: the namespace, and the headless Service by
-# which the pods of trials have names.
+# As roles/kubernetes/templates/trials.yml.j2 and roles/cluster/templates/agents.yml.j2 have them:
+# the namespace of a cluster of Strata's own, and the headless Service by which the pods of trials
+# have names.
 NAMESPACE, SERVICE = "strata", "trials"
 PROGRAM, TRIAL, NODE = "strata.program", "strata.trial", "strata.node"
 RUNS = "strata.runs"  # by which the Service knows them
-CONTAINER = "program"
+IMAGE = "strata.image"  # of a pod that does nothing but keep an image on its node
+CONTAINER, COMPANION = "program", "companion"
 MILLI = 1000
+# What a companion is given where all of a pod must be given something.
+COMPANION_LIMITS = {"cpu": "100m", "memory": "64Mi"}
+# Both outputs go to files, as a cluster's log does not tell them apart; the shell is gone then.
+TO_FILES = f'exec "$@" >{companion.LOGS}/stdout 2>{companion.LOGS}/stderr'
+LOGGED = ("/bin/sh", "-c", TO_FILES, "sh")
 Object = dict[str, Any]
 
 
-def job(spec: Spec, node: str) -> Object:
+@dataclass(frozen=True)
+class Place:
+    """Where in a cluster programs run, and from what."""
+
+    node: str
+    namespace: str = NAMESPACE
+    domain: str = f"{NAMESPACE}.svc.cluster.local"  # of names in that namespace
+    # In a cluster that exists: its image there. Nothing of the node's disk is then mounted, and a
+    # companion in the pod tells of the program. '' for an image in the engine of a node of ours.
+    image: str = ""
+
+
+def job(spec: Spec, place: Place) -> Object:
     """The Job of one program: a pod on that node, with the least it needs, started once."""
+    marked = {"labels": labels(spec, place.node)}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": spec.name, "labels": labels(spec, node)},
+        "metadata": {"name": spec.name, **marked},
         "spec": {
             "backoffLimit": 0,
-            "template": {"metadata": {"labels": labels(spec, node)}, "spec": _pod(spec, node)},
+            "template": {"metadata": marked, "spec": _pod(spec, place)},
         },
+    }
+
+
+def given(spec: Spec, node: str) -> Object:
+    """What a program is given, where nothing of the node's disk is mounted."""
+    files = sorted((spec.spool / "in").iterdir())
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": spec.name, "labels": labels(spec, node)},
+        "data": {file.name: base64.b64encode(file.read_bytes()).decode() for file in files},
     }
 
 
@@ -66,25 +101,21 @@ def labels(spec: Spec, node: str) -> Object:
     return {PROGRAM: spec.name, TRIAL: spec.member_of, NODE: node, RUNS: CONTAINER}
 
 
-def _pod(spec: Spec, node: str) -> Object:
-    mounts = [
-        ("in", f"{spec.spool}/in", "/in", True),
-        ("out", f"{spec.spool}/out", "/out", False),
-        *([("scratch", f"{spec.spool}/scratch", SCRATCH, False)] if spec.scratch else []),
-        *([("data", str(spec.data), "/data", True)] if spec.data else []),
-    ]
+def _pod(spec: Spec, place: Place) -> Object:
     memory = {"medium": "Memory"}
-    limits = _limits(spec)
+    mounts, volumes = _carried(spec) if place.image else _of_the_node(spec)
+    companions = [_companion(spec, place)] if place.image else []
     return {
         "restartPolicy": "Never",
-        "nodeSelector": {"kubernetes.io/hostname": node},
+        "affinity": {"nodeAffinity": on(place.node)},
+        **({"shareProcessNamespace": True} if place.image else {}),
         # It is where the plan says, be it the control plane, or a node without a network of pods.
         "tolerations": [{"operator": "Exists"}],
         "hostNetwork": networks.get(spec.network).of_host,
         "dnsPolicy": _names(spec),
         "hostname": spec.name,
         "subdomain": SERVICE,
-        "dnsConfig": {"searches": [f"{SERVICE}.{NAMESPACE}.svc.cluster.local"]},
+        "dnsConfig": {"searches": [f"{SERVICE}.{place.domain}"]},
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 0,
@@ -95,34 +126,88 @@ def _pod(spec: Spec, node: str) -> Object:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [
+            *companions,
             {
-                "name": CONTAINER,
-                "image": reference(spec.image["family"], spec.image["digest"]),
-                "imagePullPolicy": "Never",
-                "command": program(spec),
+                **_container(CONTAINER, place.image or _imported(spec), _limits(spec)),
+                "command": [*(LOGGED if companions else ()), *program(spec)],
                 "env": [{"name": name, "value": text} for name, text in spec.environment.items()],
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-                "resources": {"limits": limits, "requests": limits},
                 "volumeMounts": [
-                    *(
-                        {"name": name, "mountPath": path, "readOnly": only}
-                        for name, _, path, only in mounts
-                    ),
+                    *mounts,
                     {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside the container
                     {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108
                 ],
-            }
+            },
         ],
         "volumes": [
-            *({"name": name, "hostPath": {"path": path}} for name, path, _, _ in mounts),
+            *volumes,
             {"name": "tmp", "emptyDir": memory},
             {"name": "shm", "emptyDir": {**memory, "sizeLimit": str(shared_memory())}},
         ],
     }
+
+
+def on(*nodes: str) -> Object:
+    """On one of these nodes, by their names."""
+    names = [{"key": "metadata.name", "operator": "In", "values": [node]} for node in nodes]
+    terms = [{"matchFields": [name]} for name in names]
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+
+
+def _container(name: str, image: str, limits: Object) -> Object:
+    """One that is given no rights."""
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "Never",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "resources": {"limits": limits, "requests": limits},
+    }
+
+
+def _companion(spec: Spec, place: Place) -> Object:
+    """Looks at the program from beside it, before which it is started."""
+    whole = spec.resources.memory and spec.resources.quota
+    return {
+        **_container(COMPANION, place.image, COMPANION_LIMITS if whole else {}),
+        "command": ["/usr/bin/python3", "-c", inspect.getsource(companion)],
+        "stdin": True,
+        "volumeMounts": [
+            {"name": "out", "mountPath": companion.OUT},
+            {"name": "logs", "mountPath": companion.LOGS},
+        ],
+    }
+
+
+def _imported(spec: Spec) -> str:
+    return reference(spec.image["family"], spec.image["digest"])
+
+
+def _of_the_node(spec: Spec) -> tuple[list[Object], list[Object]]:
+    """Mounts and volumes: the folders of the trial."""
+    folders = [
+        ("in", f"{spec.spool}/in", "/in", True),
+        ("out", f"{spec.spool}/out", "/out", False),
+        *([("scratch", f"{spec.spool}/scratch", SCRATCH, False)] if spec.scratch else []),
+        *([("data", str(spec.data), "/data", True)] if spec.data else []),
+    ]
+    mounts = [{"name": name, "mountPath": at, "readOnly": only} for name, _, at, only in folders]
+    return mounts, [{"name": name, "hostPath": {"path": path}} for name, path, _, _ in folders]
+
+
+def _carried(spec: Spec) -> tuple[list[Object], list[Object]]:
+    """Mounts and volumes: what was given through the cluster, and folders that go with the pod."""
+    folders = {"out": companion.OUT, "logs": companion.LOGS}
+    folders |= {"scratch": SCRATCH} if spec.scratch else {}
+    mounts = [{"name": name, "mountPath": at} for name, at in folders.items()]
+    volumes: list[Object] = [{"name": name, "emptyDir": {}} for name in folders]
+    return (
+        [{"name": "in", "mountPath": "/in", "readOnly": True}, *mounts],
+        [{"name": "in", "secret": {"secretName": spec.name}}, *volumes],
+    )
 
 
 def _names(spec: Spec) -> str:

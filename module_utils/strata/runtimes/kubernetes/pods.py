@@ -5,17 +5,24 @@ The cluster tells the same a second later, and by way of another host.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...host import cgroup
+from ...host.counters import Counters
+from ..base import watched
 from .objects import CONTAINER, NAMESPACE
 
 # Of containerd, a folder for each container that runs.
 TASKS = Path("/run/containerd/io.containerd.runtime.v2.task/k8s.io")
 LOGS = Path("/var/log/pods")
 READ_BYTES = 2**20
+LOOK_S = 0.05
 STREAM = 1  # of a line of a log: time, stream, whether it is whole, text
 PARTS = 4
 
@@ -94,3 +101,58 @@ def parted(text: bytes) -> tuple[bytes, bytes]:
             end = b"\n" if parts[2] == b"F" else b""
             found[parts[STREAM]] += parts[3] + end
     return found[b"stdout"], found[b"stderr"]
+
+
+class OnNode:
+    """A program in a pod, watched from the pod's own node."""
+
+    def __init__(self) -> None:
+        self.began = self.at = 0.0  # when its process was seen to be there, and to end
+        self.whole = True  # all that it left is here
+        self.kills: int | None = None
+        self._pod, self._uid = "", ""
+        self._own: dict[str, Path] = {}
+        self._meter: cgroup.Meter | None = None  # of all containers of the pod
+        self._last = Counters()
+
+    def follow(self, pod: str, uid: str, over: Callable[[], bool]) -> None:
+        """Finds the first process as soon as it is there, and sees its end when it comes."""
+        self._pod, self._uid = pod, uid
+        while (pid := process(pod)) is None:
+            if over():
+                return
+            time.sleep(LOOK_S)
+        try:
+            self._own, whole = groups(pid)
+        except OSError:
+            return
+        self._meter = cgroup.Meter(whole)
+        self.began = time.monotonic()
+        with watched(pid) as poll:
+            if poll and poll.poll():
+                self.at = time.monotonic()
+                self.usage()
+                self.kills = cgroup.memory_kills(self._own)
+
+    def usage(self) -> Counters:
+        """From the files of the pod's control group, which is there as long as the pod."""
+        if self._meter:
+            now = self._meter.read()
+            if now.cpu is not None:
+                self._last = now
+        return self._last
+
+    def signal(self, number: int) -> None:
+        """To every process of the container."""
+        if not self._own:
+            return
+        with contextlib.suppress(OSError):
+            for pid in (self._own["memory"] / "cgroup.procs").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), number)
+
+    def logs(self) -> tuple[bytes, bytes]:
+        return logs(self._pod, self._uid)
+
+    def close(self) -> None:
+        """Nothing is open."""
