@@ -1,0 +1,1 @@
+"""Provider `cluster`: nodes of a Kubernetes cluster that exists, through its kubeconfig alone."""
