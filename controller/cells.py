@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -228,17 +228,23 @@ def case_of(levels: Levels, of: Levels) -> str:
     return digest({name: level for name, level in levels.items() if name not in names})
 
 
-def check_baseline(cells: list[Cell], of: Levels) -> None:
-    """Raises Refused where nothing would be compared though there are arms to compare."""
+def check_baseline(
+    cells: list[Cell], of: Levels, left_out: Sequence[Mapping[str, str]] = ()
+) -> None:
+    """Raises Refused where nothing would be compared though there are arms to compare.
+
+    `left_out` are cells that hosts cannot run, and why: the baseline may be one of them.
+    """
     if any(is_baseline(cell, of) for cell in cells):
         _check_ends_are_compared(cells, of)
         return
     if of:
+        left = [f"left out: {one['what']}: {one['why']}" for one in left_out]
         near = max(cells, key=lambda cell: sum(cell.levels.get(n) == v for n, v in of.items()))
         raise Refused(
             "the baseline matches no cell: nothing would be compared",
             example=f"baseline: {_flow({name: near.levels.get(name) for name in of})}",
-            given=f"baseline: {_flow(of)}",
+            given="; ".join([f"baseline: {_flow(of)}", *left]),
             then="name levels of cells that are run; is one of them excluded, or left out?",
         )
     arms = [name for name in (*PLATFORM, "label") if _differs(name, cells)]

@@ -88,7 +88,7 @@ def make(asked: Experiment, hosts: list[Host]) -> Plan:
         _check_groups(experiment, hosts)
     cells, left_out = _possible(experiments, hosts)
     baseline = design.baseline(experiments[0])
-    design.check_baseline(cells, baseline)
+    design.check_baseline(cells, baseline, left_out)
     stopping.check(experiments[0], cells, baseline, {setting(cell) for cell in cells})
     pools = placing.pools(cells, baseline, hosts)
     arms = _arms(asked.design, cells, pools, baseline)

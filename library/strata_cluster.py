@@ -133,8 +133,9 @@ def look(given: dict[str, Any], check: bool) -> dict[str, Any]:
         return {"nodes": nodes.describe(site, asked)}
     if given["state"] == "found":
         return {"found": site.found(asked.testbed)}
-    patience = 0.0 if check else given["patience"]
-    return {"pods": nodes.standing(site, asked, given["sets"], patience)}
+    if check:
+        return {"pods": nodes.running(site, asked, given["sets"][-1])}
+    return {"pods": nodes.standing(site, asked, given["sets"], given["patience"])}
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from strata.errors import Refused
 from strata.host import owned
+from strata.providers import remote
 from strata.providers.slurm import job, site
 from strata.providers.slurm.carry import carry
 from strata.providers.slurm.site import Site
@@ -68,7 +69,7 @@ def run(command: str) -> tuple[int | None, bytes, bytes]:
     step = site.step(7, "node1", command)
     argv = step[step.index("/bin/sh") :]
     done = subprocess.run(argv, input=b"given", capture_output=True, check=False)
-    status, said = site.ended(done.stderr)
+    status, said = remote.ended(done.stderr)
     return status, done.stdout, said
 
 
@@ -78,7 +79,7 @@ def run(command: str) -> tuple[int | None, bytes, bytes]:
         ("cat", (0, b"given", b"")),
         ("echo no >&2; exit 3", (3, b"", b"no\n")),
         ("printf no >&2; exit 137", (137, b"", b"no")),
-        (f"echo '{site.ENDED} 0' >&2; exit 4", (4, b"", f"{site.ENDED} 0\n".encode())),
+        (f"echo '{remote.ENDED} 0' >&2; exit 4", (4, b"", f"{remote.ENDED} 0\n".encode())),
     ],
 )
 def test_a_step_tells_how_its_command_has_ended(
@@ -89,7 +90,7 @@ def test_a_step_tells_how_its_command_has_ended(
 
 def test_a_step_that_went_with_its_job_has_not_ended() -> None:
     said = b"srun: error: Unable to confirm allocation for job 7: Invalid job id specified\n"
-    assert site.ended(said) == (None, said)
+    assert remote.ended(said) == (None, said)
 
 
 def test_a_keeper_removes_what_is_stratas_and_nothing_else(tmp_path: Path) -> None:

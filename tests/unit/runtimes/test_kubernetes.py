@@ -270,6 +270,16 @@ def test_the_end_of_a_program_is_that_of_its_container() -> None:
         lost.wait(0)
 
 
+def test_an_end_that_nobody_saw_is_no_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its time would be another, and what the program has left is not here."""
+    monkeypatch.setattr(job, "LEFT_S", 0.0)
+    runtime = job.Kubernetes(spec_of())
+    runtime._view = beside.Beside(replace(spec_of(), spool=tmp_path), None)  # type: ignore[arg-type]
+    runtime._end(SimpleNamespace(exit_code=0, reason="Completed"))
+    with pytest.raises(RuntimeLostError, match="not heard until the end"):
+        runtime.wait(0)
+
+
 # What is read of a pod on its node.
 
 

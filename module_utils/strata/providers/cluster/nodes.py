@@ -147,7 +147,7 @@ def standing(
         late = [(name, *_waits(site, asked, name)) for name in sets]
         late = [one for one in late if one[1]]
         if not late:
-            return _running(site, asked, sets[-1])
+            return running(site, asked, sets[-1])
         hopeless = next((one for one in late if one[2]), None)
         if hopeless or time.monotonic() > deadline:
             name, why, _ = hopeless or late[0]
@@ -160,7 +160,8 @@ def standing(
         time.sleep(LOOK_S)
 
 
-def _running(site: Site, asked: Asked, name: str) -> dict[str, dict[str, str]]:
+def running(site: Site, asked: Asked, name: str) -> dict[str, dict[str, str]]:
+    """By node the pod of a daemon set that runs there, and its `uid`."""
     return {
         pod.spec.node_name: {"pod": pod.metadata.name, "uid": pod.metadata.uid}
         for pod in _pods(site, asked, name)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...errors import Refused
+from ..remote import SHELL, ended
 
 # A question to the keyboard would wait for ever; a login node that is gone is given up.
 SSH = (
@@ -23,10 +24,6 @@ SSH = (
 SSH_FAILED = 255
 # What the caller's own environment has is not for the node: its home, and where programs are.
 ENVIRONMENT = "HOME,USER,LOGNAME,PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-# What `srun` says of a step is worded anew in each release. That a command has ended, and how, is
-# therefore told by the step itself.
-ENDED = "strata-step-ended"
-SHELL = f'/bin/sh -c "$1"; echo "{ENDED} $?" >&2'
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ def environment() -> dict[str, str]:
 def step(job: int, node: str, command: str) -> list[str]:
     """A shell command on one node of an allocation: with all of it, and beside other steps.
 
-    Its standard error ends with the line that `ended` reads.
+    Its standard error ends with the line that `remote.ended` reads.
     """
     where = [f"--jobid={job}", f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--overlap"]
     how = [
@@ -128,20 +125,6 @@ def step(job: int, node: str, command: str) -> list[str]:
         f"--export={ENVIRONMENT}",
     ]
     return ["srun", *where, *how, "/bin/sh", "-c", SHELL, "sh", command]
-
-
-def ended(stderr: bytes) -> tuple[int | None, bytes]:
-    """How the command of a step has ended, and its own standard error.
-
-    None where it has not: the step was never there, or went with its job.
-    """
-    found = list(re.finditer(rb"^" + ENDED.encode() + rb" (\d+)\n?", stderr, re.MULTILINE))
-    # What a program wrote without a last newline stands before it on the line.
-    found = found or list(re.finditer(ENDED.encode() + rb" (\d+)\n?", stderr))
-    if not found:
-        return None, stderr
-    last = found[-1]
-    return int(last[1]), stderr[: last.start()] + stderr[last.end() :]
 
 
 def _words(text: str) -> str:

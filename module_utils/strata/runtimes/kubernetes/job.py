@@ -143,6 +143,9 @@ class Kubernetes:
 
     def _end(self, state: Any) -> None:
         wait_for(lambda: self._view.whole or self._closed.is_set(), LEFT_S)
+        if not self._view.whole:
+            self._lose(RuntimeLostError("its companion was not heard until the end"))
+            return
         code = exit_code(state.exit_code)
         memory = state.reason == "OOMKilled" or processes.out_of_memory(
             code, self._view.kills, self._kills_before
