@@ -40,5 +40,6 @@ def test_the_bytes_of_headers_are_those_that_are_documented() -> None:
     lines = (REPO / "docs/networks.md").read_text().splitlines()
     rows = [[cell.strip() for cell in line.split("|")] for line in lines if line.startswith("| `")]
     known = [(row[1].strip("`"), row[5]) for row in rows if len(row) > 5]
-    told = {name: int(headers) for name, headers in known if name in NETWORKS and headers}
-    assert told == {name: one.headers for name, one in NETWORKS.items() if one.peers != "none"}
+    told = {name: int(headers) for name, headers in known if name in NETWORKS and headers.isdigit()}
+    ours = {n: one for n, one in NETWORKS.items() if one.peers != "none" and not one.given}
+    assert told == {name: one.headers for name, one in ours.items()}
