@@ -108,12 +108,6 @@ def check(rules: Rules) -> None:
             given="; ".join(unknown[:FEW]) + more,
             then="measure host_unfiltered on hosts without a firewall, or leave it out",
         )
-    if rules.iptables and not shutil.which("nft", path=PROGRAMS):
-        raise Refused(
-            "tables of the packet filter are taken away with nft",
-            given="the host does not have it",
-            then="install nftables on the host",
-        )
 
 
 @contextlib.contextmanager
@@ -142,6 +136,12 @@ def take_away(state_dir: Path) -> Rules:
     put_back(state_dir)
     rules = read()
     check(rules)
+    if rules.iptables and not shutil.which("nft", path=PROGRAMS):
+        raise Refused(
+            "tables of the packet filter are taken away with nft",
+            given="the host does not have it",
+            then="install nftables on the host",
+        )
     owned.Folder(state_dir, "state").claim()
     path = _path(state_dir)
     path.parent.mkdir(mode=0o700, exist_ok=True)
