@@ -63,8 +63,8 @@ class Toy:
 
 KNOWN = "module_utils/strata/runtimes/__init__.py"
 NETWORKS = "module_utils/strata/networks.py"
-HOST = 'Network("host", ("native", "docker", "apptainer", "kubernetes")),'
-HOST_TOO = 'Network("host", ("native", "docker", "apptainer", "kubernetes", "unshared")),'
+HOST = 'Network("host", EVERY, of_host=True),'
+HOST_TOO = 'Network("host", (*EVERY, "unshared"), of_host=True),'
 ENCLAVE = """Network(
             "enclave",
             ("unshared",),

@@ -26,7 +26,7 @@ from tests.conftest import EXPERIMENTS, LOCAL, PATIENCE_S, REPO
 
 pytestmark = pytest.mark.root
 ROLE = REPO / "tests/data/roles/toy_bridge"
-HOST = '        Network("host", ("native", "docker", "apptainer", "kubernetes")),\n'
+HOST = '        Network("host", EVERY, of_host=True),\n'
 TOY = '        Network("toy", ("native",), setting="toy", role="toy_bridge"),\n'
 NET = Path("/sys/class/net")
 
