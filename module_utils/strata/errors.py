@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -22,6 +23,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(known))}"
+
+
+def said(error: BaseException) -> str:
+    """What went wrong, in a line: of a cluster's answer, which has a JSON body, its own words."""
+    if body := getattr(error, "body", None):
+        try:
+            return str(json.loads(body)["message"])
+        except (ValueError, KeyError, TypeError):
+            return str(getattr(error, "reason", "")) or type(error).__name__
+    return " ".join(str(error).split())[:400] or type(error).__name__
 
 
 class Fails(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import urllib3.exceptions
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 
-from ...errors import Refused
+from ...errors import Refused, said
 
 GONE = (ApiException, ConfigException, urllib3.exceptions.HTTPError, OSError)
 NOT_FOUND, FORBIDDEN = 404, 403
@@ -173,16 +172,6 @@ def needed(namespace: str) -> list[Right]:
         for resource, verbs in resources.items()
         for verb in verbs
     ]
-
-
-def said(error: BaseException) -> str:
-    """What went wrong, in a line: of an answer of the cluster its own words."""
-    if isinstance(error, ApiException) and error.body:
-        try:
-            return str(json.loads(error.body)["message"])
-        except (ValueError, KeyError, TypeError):
-            return str(error.reason)
-    return " ".join(str(error).split())[:400] or type(error).__name__
 
 
 def _silent(error: BaseException) -> Refused:

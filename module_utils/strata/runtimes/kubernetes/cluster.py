@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -139,16 +138,6 @@ def domain(resolver: str, namespace: str) -> str:
 def of(program: str) -> str:
     """The labels of what a program has in the cluster."""
     return f"{PROGRAM}={program}"
-
-
-def said(error: BaseException) -> str:
-    """What went wrong, in a line: of an answer of the cluster its own words."""
-    if isinstance(error, ApiException) and error.body:
-        try:
-            return str(json.loads(error.body)["message"])
-        except (ValueError, KeyError, TypeError):
-            return str(error.reason)
-    return str(error) or type(error).__name__
 
 
 def leftovers() -> list[str]:

@@ -9,13 +9,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from ...errors import said
 from ...host import processes
 from ...host.counters import Counters
 from ...image import rootfs
 from ..base import Ended, RuntimeLostError, Spec, StartError, exit_code, tail
 from . import objects
 from .beside import Beside, wait_for
-from .cluster import GONE, Cluster, of, said
+from .cluster import GONE, Cluster, of
 from .objects import CONTAINER
 from .pods import OnNode
 

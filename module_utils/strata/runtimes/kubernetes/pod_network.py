@@ -17,8 +17,8 @@ import kubernetes
 import yaml
 from kubernetes.dynamic.exceptions import NotFoundError, ResourceNotFoundError
 
-from ...errors import Refused
-from .cluster import GONE, said
+from ...errors import Refused, said
+from .cluster import GONE
 from .objects import Object
 
 WHO = "strata"  # of the fields of objects, for the cluster
