@@ -92,9 +92,10 @@ def switched(events: list[dict[str, Any]]) -> None:
 
 
 def started(records: list[dict[str, Any]]) -> None:
-    took: dict[str, dict[int, float]] = {}
+    took: dict[str, dict[tuple[str, int], float]] = {}
     for record in records:
-        took.setdefault(record["platform"], {})[record["round"]] = record["phases"]["startup"]
+        when = (record["block"], record["round"])
+        took.setdefault(record["platform"], {})[when] = record["phases"]["startup"]
     for platform, found in took.items():
         line(f"first step, {platform}", list(found.values()))
     docker = next(found for platform, found in took.items() if "/docker/" in platform)
