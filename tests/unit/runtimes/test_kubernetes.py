@@ -81,7 +81,8 @@ def test_in_a_cluster_that_exists_a_pod_keeps_to_what_a_restricted_namespace_let
     spec = replace(spec_of(scratch=True, network="cluster"), spool=tmp_path)
     place = objects.Place("node1", "mine", "mine.svc.example", "registry/x@sha256:0")
     pod = objects.job(spec, place)["spec"]["template"]["spec"]
-    assert not pod["hostNetwork"] and pod["dnsConfig"] == {"searches": ["trials.mine.svc.example"]}
+    assert not pod["hostNetwork"] and pod["dnsConfig"]["searches"] == ["trials.mine.svc.example"]
+    assert {"name": "no-tld-query"} in pod["dnsConfig"]["options"], "names are asked in the cluster"
     kinds = {kind for one in pod["volumes"] for kind in one if kind != "name"}
     assert kinds == {"secret", "emptyDir"}, "nothing of the node's disk"
     assert [one["name"] for one in pod["containers"]] == ["companion", "program"]
