@@ -33,6 +33,18 @@ def test_a_second_time_changes_nothing_and_check_mode_is_clean(deployed: lab.Clu
         assert re.findall(r"changed=([1-9]\d*)", again) == [], again
 
 
+def test_a_node_that_is_no_host_of_the_setting_is_left_alone(deployed: lab.Cluster) -> None:
+    """Nobody would clean it."""
+    given = ("-esetting_name=flannel_host_gw", "--limit=node1")
+    deployed.call("flannel", "present", *given)
+    asked = "-n kube-flannel get pods -o jsonpath='{.items[*].spec.nodeName}'"
+    pods = deployed.shell(1, f"kubectl --kubeconfig=/etc/kubernetes/admin.conf {asked}").split()
+    conf = "ls /etc/cni/net.d"
+    here, beside = deployed.shell(1, conf), deployed.shell(2, conf)
+    deployed.call("flannel", "absent", *given)
+    assert set(pods) == {"node1"} and here and not beside
+
+
 def test_each_network_is_switched_to_proven_measured_and_left_without_a_trace(
     deployed: lab.Cluster, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ from strata.runtimes.kubernetes import (
     job,
     node,
     objects,
+    pod_network,
     pods,
     why_not,
 )
@@ -382,3 +383,15 @@ def test_pods_that_stay_hold_up_the_next_trial_and_a_cluster_that_is_away_does_n
         cluster.leftovers()
     assert cluster.leftovers() == []
     assert len(closed) == 2
+
+
+def test_what_has_pods_has_them_on_the_hosts_of_the_setting() -> None:
+    network = pod_network.Network("flannel", ["node1", "node2"], [], [])
+    kept = {"hostNetwork": True}
+    told = {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": {"template": {"spec": kept}}}
+    bound = network.bound(told)["spec"]["template"]["spec"]
+    assert bound["hostNetwork"] and kept == {"hostNetwork": True}
+    affinity = bound["affinity"]["nodeAffinity"]
+    assert affinity == objects.on("node1", "node2")
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "data": {}}
+    assert network.bound(other) == other

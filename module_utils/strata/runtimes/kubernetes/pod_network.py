@@ -19,7 +19,7 @@ from kubernetes.dynamic.exceptions import NotFoundError, ResourceNotFoundError
 
 from ...errors import Refused, said
 from .cluster import GONE
-from .objects import Object
+from .objects import Object, on
 
 WHO = "strata"  # of the fields of objects, for the cluster
 PATIENCE_S = 120.0
@@ -45,6 +45,17 @@ class Network:
     kinds: str = ""  # file with the definitions of its kinds of objects
     group: str = ""  # of these kinds, whoever told the cluster of them
     notes: Sequence[str] = field(default_factory=list)  # that it makes on nodes, by their names
+
+    def bound(self, told: Object) -> Object:
+        """An object whose pods, if it has some, are on the hosts alone.
+
+        A cluster may have nodes beside them, which nobody looks at, and which nobody cleans.
+        """
+        if told["apiVersion"] != RUNS:
+            return told
+        pods = told["spec"]["template"]
+        spec = {**pods["spec"], "affinity": {"nodeAffinity": on(*self.hosts)}}
+        return {**told, "spec": {**told["spec"], "template": {**pods, "spec": spec}}}
 
     def outside(self) -> list[Object]:
         """What does not go by itself: with the namespace, or with the kind."""
@@ -171,10 +182,10 @@ def present(cluster: Cluster, network: Network) -> list[str]:
     done = _close(cluster, _nodes(cluster, network), closed=False)
     done += _apply(cluster, _kinds(network))
     cluster.wait("a cluster takes kinds of objects", lambda: _untaken(cluster, network))
-    done += _apply(cluster, network.objects)
+    done += _apply(cluster, map(network.bound, network.objects))
     cluster.wait("its pods run", lambda: _unready(cluster, network))
     # Only now: a pod for which there is no network yet is tried again after ten seconds.
-    done += _apply(cluster, network.probe)
+    done += _apply(cluster, map(network.bound, network.probe))
     cluster.wait("hosts have a network, and pods on it", lambda: _waited(cluster, network))
     return done
 
