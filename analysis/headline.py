@@ -39,13 +39,17 @@ def sentences(tables: Tables) -> list[str]:
 
 def asked(tables: Tables) -> list[str]:
     """One sentence for each arm and workload: what it does to the workload's first headline metric,
-    over all cases. Of very many arms, as of a grid, only the best and the worst."""
+    over all cases. Of very many arms, as of a grid, only the best and the worst. Those that cannot
+    be judged yet, for the same reason, share one."""
     found = []
     for metric, rows in _leads(tables):
         asking = rows[~rows["is_control"]]
         if len(asking) > MOST:
             asking = asking.sort_values("ratio").iloc[[0, -1]]
-        found += [_answer(row, metric) for row in records(asking)]
+        by: dict[str, list[str]] = {}
+        for row in records(asking):
+            by.setdefault(_answer(row, metric), []).append(row["short"])
+        found += [f"{', '.join(names)}: {answer}" for answer, names in by.items()]
     return found
 
 
@@ -69,8 +73,8 @@ def _leads(tables: Tables) -> list[tuple[Metric, pd.DataFrame]]:
 
 
 def _answer(row: dict[str, Any], metric: Metric) -> str:
-    """No figure without an interval that a verdict can stand on."""
-    named = f"{row['short']}: {metric.label.lower()}"
+    """Of an arm, without its name. No figure without an interval that a verdict can stand on."""
+    named = metric.label.lower()
     if judged(row):
         named += f" {text.change(row['ratio'], row['ratio_low'], row['ratio_high'])}"
     but = f", but confounded by {row['confounds']}" if row["confounds"] else ""

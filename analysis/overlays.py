@@ -49,10 +49,11 @@ def tables(found: Tables) -> list[Table]:
 
 
 def _networks(found: Tables) -> dict[str, str]:
-    """By arm its network, of the arms that are on another network than their baseline."""
+    """By arm its network, of the arms that are on another network than their baseline, by name."""
     trials = found.trials[found.trials["role"] == "measured"]
     own = set(trials.loc[trials["is_baseline"], "network"])
-    named = trials.drop_duplicates("arm")[["arm", "network"]].itertuples(index=False)
+    first = trials.drop_duplicates("arm").sort_values("short")
+    named = first[["arm", "network"]].itertuples(index=False)
     return {arm: network for arm, network in named if len(own) == 1 and network not in own}
 
 
