@@ -136,6 +136,7 @@ def test_cut_short_the_same_command_goes_on_and_a_second_time_changes_nothing(
         pytest.fail("".join(said)[-5000:])
     os.killpg(begun.pid, signal.SIGKILL)
     begun.wait()
+    begun.stdout.close()
     assert upgraded.nodes()["node1"] == (f"v{OLDER}", False), "it was drained, and is not done"
 
     upgraded.upgrade()
