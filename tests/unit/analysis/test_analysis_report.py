@@ -99,6 +99,12 @@ def test_three_trials_are_too_few(tmp_path: Path) -> None:
     assert set(built.comparisons["verdict"]) == {"too few trials"}
 
 
+def test_what_cannot_be_judged_for_one_reason_shares_a_sentence(tmp_path: Path) -> None:
+    run = Synthetic(cells(NATIVE, DOCKER, {**DOCKER, "network": "host"}), repeats=3)
+    (said,) = headline.asked(tables.build(load(run.write(tmp_path / "run"))))
+    assert said.startswith("docker/bridge, docker/host: throughput: too few pairs: ")
+
+
 def test_many_steps_do_not_narrow_the_interval(tmp_path: Path) -> None:
     """Noise between trials stays, however many steps there are within each."""
     widths = []
