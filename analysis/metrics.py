@@ -95,11 +95,6 @@ PREFIXES = {
     "FLOP/s": ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s")),
     "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP")),
     "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs")),
-    "s/transaction": (
-        (1, "s/transaction"),
-        (1e-3, "ms/transaction"),
-        (1e-6, "µs/transaction"),
-    ),
 }
 SIGNIFICANT = 4
 
@@ -126,8 +121,16 @@ def scale(values: Iterable[float], unit: str) -> Scale:
     """A scale in which the largest of `values` shows four significant digits."""
     largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
     plain = (1.0, "" if unit == "1" else unit)
-    prefixes = PREFIXES.get(unit, ()) if largest else ()
+    prefixes = _prefixes(unit) if largest else ()
     fitting = [prefix for prefix in prefixes if largest >= prefix[0]] or prefixes[-1:] or [plain]
     factor, name = fitting[0]
     whole = math.floor(math.log10(largest / factor)) + 1 if largest else 1
     return Scale(factor, name, max(0, SIGNIFICANT - max(whole, 1)))
+
+
+def _prefixes(unit: str) -> tuple[tuple[float, str], ...]:
+    """Of a unit; what is per something, and has none of its own, has those of what it counts."""
+    counted, per, each = unit.partition("/")
+    if unit in PREFIXES or not per:
+        return PREFIXES.get(unit, ())
+    return tuple((factor, f"{name}/{each}") for factor, name in PREFIXES.get(counted, ()))

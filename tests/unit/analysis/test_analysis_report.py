@@ -45,6 +45,27 @@ def equal(**more: object) -> Synthetic:
                      factors=["label"], **more)  # type: ignore[arg-type]  # fmt: skip
 
 
+# Of a trace, per step: what Docker slows down, and what stays.
+COPIED = {
+    **{"h2d_time": (0.002, "s/step"), "h2d_bytes": (4.8e6, "bytes/step")},
+    **{"h2d_copies": (3.0, "copies/step"), "d2h_time": (0.0001, "s/step")},
+    **{"d2h_bytes": (4.0, "bytes/step"), "d2h_copies": (1.0, "copies/step")},
+}
+
+
+def telling(folder: Path, metrics: dict[str, tuple[float, str]]) -> Path:
+    """A run whose trials told more; times are a quarter longer in a container."""
+    for number, path in enumerate(sorted(folder.glob("trials/*/record.json"))):
+        document = json.loads(path.read_text())
+        docker = document["levels"]["runtime"] == "docker"
+        for name, (value, unit) in metrics.items():
+            longer = 1.25 if docker and unit == "s/step" else 1.0
+            noise = 1 + number % 3 / 1000 if unit == "s/step" else 1.0
+            document["metrics"][name] = {"value": value * longer * noise, "unit": unit}
+        dump(path, document)
+    return folder
+
+
 def of(built: tables.Tables, name: str) -> pd.DataFrame:
     return built.comparisons[built.comparisons["metric"] == name]
 
@@ -550,6 +571,22 @@ def test_unequal_images_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     other = {"image": image("sha256:" + "b" * 64)}
     dump(record, json.loads(record.read_text()) | other)
     assert "unequal workload images" in refused(capsys, "report", str(run))
+
+
+def test_copies_of_a_trace_are_on_the_page_by_their_way(tmp_path: Path) -> None:
+    """As the workload tells them: per step, each way its time, its bytes and its number."""
+    folder = telling(planted(repeats=6).write(tmp_path / "run"), COPIED)
+    report.make(folder)
+    page = (folder / "report" / "index.html").read_text(encoding="utf-8")
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+    for words in ("to the device", "from the device"):
+        for what in ("Time of copies", "Bytes copied", "Copies"):
+            assert f"{what} {words}" in text, what
+    assert "(ms/step, lower is better)" in text and "4.578" in text and "(MiB/step)" in text
+    built = tables.build(load(folder))
+    compared = of(built, "h2d_time")
+    assert list(compared["verdict"]) == ["degraded"] * len(MODELS), "a container copies longer"
+    assert "on devices" not in text, "what no trial told is no table"
 
 
 def test_compare_classes_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
