@@ -11,15 +11,21 @@ its folder here; what file system that really is on stands in its result.
 
 from __future__ import annotations
 
+import math
+import os
 from pathlib import Path
 from typing import Literal
 
+from workloads._declare import Metric
 from workloads._output import Context, FailureError
 
 Storage = Literal["disk", "volume", "layer", "tmpfs"]
 # Of the option.
 ABOUT = {"help": "where its files are; which of these there are, the runtime says", "unit": ""}
 MOUNTS = Path("/proc/self/mountinfo")
+DISKSTATS = Path("/proc/diskstats")
+BUSY_MS = 12  # the column with the milliseconds in which a device has had requests
+BUSY = Metric("device_busy", "Share of the time in which the device had requests", "1")
 
 
 def folder(context: Context, asked: Storage) -> Path:
@@ -46,3 +52,25 @@ def file_system(path: Path, mountinfo: str) -> str:
         if path.is_relative_to(at) and len(at.parts) >= len(found[0].parts):
             found = (at, rest.split()[0])  # of two on one place, the later one lies on top
     return found[1]
+
+
+class Device:
+    """The block device below a folder; what has none is memory, or a container's layer."""
+
+    def __init__(self, where: Path) -> None:
+        number = where.stat().st_dev
+        self._number = [str(os.major(number)), str(os.minor(number))]
+
+    def busy(self) -> float:
+        """Seconds in which it has had requests, ever; not a number where nobody counts them."""
+        for line in DISKSTATS.read_text().splitlines():
+            fields = line.split()
+            if fields[:2] == self._number:
+                return int(fields[BUSY_MS]) / 1000
+        return math.nan
+
+
+def tell_busy(context: Context, busy: float, seconds: float) -> None:
+    """The share of the measured time in which the device had requests, where that is known."""
+    if math.isfinite(busy):
+        context.scalar(BUSY.name, min(busy / seconds, 1.0))

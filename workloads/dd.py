@@ -5,8 +5,8 @@ and 512 MiB and of 1 GiB in blocks of 64 KiB, with `conv=fdatasync`: it waits un
 data. `rewrites` repeats it in one trial, since a small file takes milliseconds.
 
 What bounds it is the disk, and the path to it that `storage` names; on tmpfs, and where it waits
-for nothing, the memory. How near it came is not to be known from outside: `fio` with a queue says
-what the same device can do.
+for nothing, the memory. How near it came says `device_busy`, where the kernel counts it; `fio` with
+a queue says what the same device can do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal
 from workloads import _options
 from workloads._declare import ONE, Metric
 from workloads._output import Context
-from workloads._storage import ABOUT, Storage, folder
+from workloads._storage import ABOUT, BUSY, Device, Storage, folder, tell_busy
 from workloads._tool import Text, Tool
 
 KNOWN = "dd (coreutils) 9.1"
@@ -29,6 +29,7 @@ METRICS = (
     Metric("write_median", "Writing the file, median", "s", "lower"),
     Metric("write_min", "Writing the file, fastest", "s", "lower"),
     Metric("write_max", "Writing the file, slowest", "s", "lower"),
+    BUSY,
 )
 TOPOLOGY, PORTS = ONE, ()
 BACKGROUND = False
@@ -84,20 +85,25 @@ def run(options: Options, context: Context) -> None:
     context.environment["dd"] = tool.version
     where = folder(context, options.storage)
     context.mark("first_step_begin")
+    device, busy, ran = Device(where), 0.0, 0.0
     took = []
     for number in range(1, options.warmup_rewrites + options.rewrites + 1):
         (where / "bigfile").unlink(missing_ok=True)
+        before = device.busy()
         said = tool.run(arguments(options), where)
         seconds = parse(tool.text(said.stderr), options.size)
         warm = number <= options.warmup_rewrites
         late = said.seconds - seconds
         row = ("warmup" if warm else "measured", number, 0, said.begin + late, said.wall + late)
         context.steps.add((*row, options.size, None, 0.0, seconds, 0.0, seconds))
-        took += [] if warm else [seconds]
+        if not warm:
+            took.append(seconds)
+            busy, ran = busy + device.busy() - before, ran + said.seconds
     context.scalar("bandwidth", options.size * len(took) / sum(took))
     context.scalar("write_median", statistics.median(took))
     context.scalar("write_min", min(took))
     context.scalar("write_max", max(took))
+    tell_busy(context, busy, ran)
 
 
 def arguments(options: Options) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Literal
 from workloads import _options
 from workloads._declare import ONE, Metric
 from workloads._output import Context
-from workloads._storage import ABOUT, Storage, folder
+from workloads._storage import ABOUT, BUSY, Storage, folder
 from workloads._tool import Document, Tool, from_json, tell_steps
 
 KNOWN = "fio-3.33"
@@ -46,7 +46,7 @@ METRICS = (
             Metric(f"{way}_latency_max", f"Latency of a {way}, highest", "s", "lower"),
         )
     ),
-    Metric("device_busy", "Share of the time in which the device had requests", "1"),
+    BUSY,
 )
 TOPOLOGY, PORTS = ONE, ()
 BACKGROUND = False

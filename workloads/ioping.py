@@ -7,8 +7,9 @@ The real tool of the image, with the three tests of Xu, Shi and Chu (HKBU 2017):
     direct    `ioping -D -R -w 5 .`   one right after another, past the page cache
 
 What bounds `cached` is a system call and the memory, `direct` the device and the path to it that
-`storage` names. They found containers a hundred times faster than their host in `direct`, which no
-path explains: what answered them was a cache. So each result says on which file system it was.
+`storage` names; `device_busy` says how near that came, where the kernel counts it. They found
+containers a hundred times faster than their host in `direct`, which no path explains: what answered
+them was a cache. So each result says on which file system it was.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Literal
 from workloads import _options
 from workloads._declare import ONE, Metric
 from workloads._output import Context
-from workloads._storage import ABOUT, Storage, folder
+from workloads._storage import ABOUT, BUSY, Device, Storage, folder, tell_busy
 from workloads._tool import Document, OutputError, Tool, from_json, tell_steps
 
 KNOWN = "ioping 1.3"
@@ -32,6 +33,7 @@ METRICS = (
     Metric("latency_std", "Latency, deviation", "s", "lower"),
     Metric("requests", "Requests", "requests/s", "higher", headline=True),
     Metric("bandwidth", "Bytes read", "bytes/s", "higher"),
+    BUSY,
 )
 TOPOLOGY, PORTS = ONE, ()
 BACKGROUND = False
@@ -83,7 +85,10 @@ def run(options: Options, context: Context) -> None:
     context.environment["ioping"] = tool.version
     where = folder(context, options.storage)
     context.mark("first_step_begin")
+    device = Device(where)
+    before = device.busy()
     said = tool.run(arguments(options), where)
+    tell_busy(context, device.busy() - before, said.seconds)
     found, count = parse(tool.version, said.stdout)
     for name, value in found.items():
         context.scalar(name, value)

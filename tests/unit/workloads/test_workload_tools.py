@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -432,6 +433,30 @@ MOUNTINFO = """\
 )
 def test_the_file_system_of_a_path(path: str, kind: str) -> None:
     assert storage.file_system(Path(path), MOUNTINFO) == kind
+
+
+DISKSTATS = """\
+ {0} {1} vda 5 3 245 74 50 32 769 43 0 {2} 122 26 2 64 26 10 8
+ 7 0 loop0 1 4 57 47 21 31 60 11 0 39 17 0 0 0 0 6 10
+"""
+
+
+def test_how_long_the_device_of_a_folder_was_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path.stat().st_dev
+    counts = tmp_path / "diskstats"
+    monkeypatch.setattr(storage, "DISKSTATS", counts)
+    device = storage.Device(tmp_path)
+    counts.write_text(DISKSTATS.format(os.major(own), os.minor(own), 2500))
+    assert device.busy() == 2.5
+    with StepLog(tmp_path / "steps.jsonl") as steps:
+        context = Context("dd", tmp_path, steps, metrics=dd.METRICS)
+        counts.write_text(DISKSTATS.format(250, 1, 2500))
+        storage.tell_busy(context, device.busy(), 2.0)
+        assert context.scalars == {}, "what nobody counts is no zero"
+        storage.tell_busy(context, 0.5, 2.0)
+    assert context.scalars["device_busy"]["value"] == 0.25
 
 
 def test_files_that_are_not_where_they_should_be_are_refused(
