@@ -7,6 +7,7 @@ directions, and takes in turn, in random order in each round:
     ring      the workloads' own ring
     tf        TensorFlow's ring over gRPC (MultiWorkerMirroredStrategy)
     mpi       MPICH's all-reduce, by the algorithm that it takes for the size
+    mpi_ring  the same, told to take its ring
     servers   synchronous exchange with one parameter server on a node of its own
 
 A ratio is the limit over the time, within its round: 2 (n - 1) / n x bytes / goodput for rings, n x
@@ -32,9 +33,10 @@ from typing import IO, Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-KINDS = ("stream", "ring", "tf", "mpi", "servers")
+KINDS = ("stream", "ring", "tf", "mpi", "mpi_ring", "servers")
 NETWORK = "10.231.77"
-PORTS = {"stream": 29400, "ring": 29401, "tf": 29402, "mpi": 29403, "servers": 29404}
+PORTS = {kind: 29400 + number for number, kind in enumerate(KINDS)}
+TAKE_RING = {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring"}
 STREAM_S = 1.0
 ROUND_S = 120.0
 UNITS = {"gbit": 1e9, "mbit": 1e6, "kbit": 1e3}
@@ -222,7 +224,8 @@ def spread(values: list[float]) -> str:
 
 def member(told: dict[str, Any]) -> None:
     """One process: does a round for each line that comes."""
-    kinds = {"ring": _ring, "tf": _tensorflow, "mpi": _mpi, "stream": _stream, "servers": _servers}
+    kinds = {"ring": _ring, "tf": _tensorflow, "stream": _stream, "servers": _servers}
+    kinds |= {"mpi": _mpi, "mpi_ring": _mpi}
     do = kinds[told["kind"]](told)
     print("said 0", flush=True)
     for _ in sys.stdin:
@@ -273,6 +276,8 @@ def _mpi(told: dict[str, Any]) -> Callable[[], float]:
 
     from workloads._mpi import World  # noqa: PLC0415
 
+    if told["kind"] == "mpi_ring":
+        os.environ |= TAKE_RING
     team = _team(told)
     world = World(team)
     vector = np.ones(told["bytes"] // 4, np.float32)
