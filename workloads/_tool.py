@@ -124,11 +124,15 @@ class Tool:
         )
         seconds = time.monotonic() - begin
         if done.returncode != 0:
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            words = " / ".join(line.strip() for line in said[-3:]) or "it said nothing"
             status = f"ended with status {done.returncode}"
+            words = _words(done.stderr) or _words(done.stdout) or "it said nothing"
             raise OutputError(f"{self.version}: `{' '.join(command)}` {status}: {words}")
         return Said(done.stdout, done.stderr, begin, wall, seconds)
+
+    def must_not_complain(self, said: Said) -> None:
+        """For a tool whose status says nothing: OutputError with what it complained of."""
+        if words := _words(said.stderr):
+            raise OutputError(f"{self.version}: {words}")
 
     def text(self, said: str) -> Text:
         """Its output, to be read."""
@@ -245,6 +249,12 @@ class Document:
                 path, f"it must be a number, at least 0; given: {found!r}"[:MOST_SHOWN]
             )
         return float(found)
+
+
+def _words(said: str) -> str:
+    """What went wrong stands in the first line, before the usage, or at the end, after a report."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return " / ".join(lines[:1] + lines[1:][-2:])
 
 
 def lacking(program: str, family: str) -> FailureError:

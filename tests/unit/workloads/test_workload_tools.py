@@ -394,6 +394,50 @@ def test_a_tool_that_fails_is_named_with_its_version_and_its_last_words(
         tool.text("").number("rate:", r"rate: (\d+)")
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "words"),
+    [
+        ("fio", fio.KNOWN, "fio: unrecognized option '--lat_percentages=1' / "),
+        ("ioping", ioping.KNOWN, "ioping: unrecognized option '--cashed' / "),
+        ("dd", dd.KNOWN, "dd: invalid conversion: \u2018fdatasink\u2019"),
+    ],
+)
+def test_an_option_that_a_tool_does_not_have_is_told_in_its_words(
+    name: str, version: str, words: str, tmp_path: Path
+) -> None:
+    bad = RECORDED / f"{name}_bad_option.txt"
+    with pytest.raises(OutputError) as error:
+        Tool(name, version, version).run(["sh", "-c", f"cat {bad} >&2; exit 1"], tmp_path)
+    assert f"ended with status 1: {words}" in str(error.value)
+    assert str(error.value).startswith(f"{version}: ")
+
+
+def test_an_option_that_mbw_passes_over_is_an_error(tmp_path: Path) -> None:
+    """It measures, and ends with status 0; in its stead a program that says what it said."""
+    mbw = Tool("mbw", *VERSIONS["mbw"])
+    recorded = [RECORDED / name for name in ("mbw_memcpy.txt", "mbw_bad_option.txt")]
+    said = mbw.run(["sh", "-c", f"cat {recorded[0]}; cat {recorded[1]} >&2"], tmp_path)
+    with pytest.raises(OutputError, match=r"^mbw 1.2.2-1.1: mbw: invalid option -- 'z'$"):
+        mbw.must_not_complain(said)
+    mbw.must_not_complain(mbw.run(["cat", str(recorded[0])], tmp_path))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("0\tMethod: MEMCPY", "0\tMethod: MEMMOVE"),
+        ("MiB: 64.00000", "MB: 67.10886"),
+        ("MiB: 64.00000", "MiB: 32.00000"),
+        ("Elapsed: ", "Time: "),
+    ],
+)
+def test_another_output_of_mbw_is_refused_with_the_line(change: tuple[str, str]) -> None:
+    chosen = options("memory_bandwidth", array_size=64 * 2**20, runs=3)
+    with pytest.raises(OutputError, match=r"have the line '\d Method: MEMCPY'; given: ") as error:
+        memory_bandwidth.parse(text("mbw_memcpy.txt", change), chosen)
+    assert str(error.value).endswith("Known is the output of mbw 1.2.2")
+
+
 def test_what_a_tool_measured_is_one_step_at_the_end_of_its_run(tmp_path: Path) -> None:
     toy = Tool("toy", "toy 7.1", "toy 7.0")
     with StepLog(tmp_path / "steps.jsonl") as steps:
