@@ -20,7 +20,7 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset({"state", "cache", "hosts"})
+    _VALID_ARGS = frozenset({"state", "cache", "hosts", "waited", "results"})
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
@@ -31,11 +31,12 @@ class ActionModule(ActionBase):
             makes = _makes(task_vars or {})
             lines = [] if self._task.check_mode else _write(book, given)
             hosts = book.hosts()
+            lives = [life.model_dump(mode="json") for life in book.lives()]
             _check_known(book, hosts, makes)
         except Refused as refused:
             raise AnsibleActionFail(str(refused)) from None
         # It is about the hosts and goes with them: what is made is told by what makes it.
-        said = {"testbed": book.testbed, "hosts": hosts, "providers": makes}
+        said = {"testbed": book.testbed, "hosts": hosts, "providers": makes, "lives": lives}
         return {**result, "changed": False, **said, "progress": lines}
 
 
@@ -46,8 +47,12 @@ def _write(book: ledger.Ledger, given: dict[str, Any]) -> list[str]:
         book.making(given["hosts"], lease.process(os.getppid()))
     elif state == "made":
         return book.made(given["hosts"])
+    elif state == "reached":
+        return book.reached(given["waited"])
+    elif state == "leaving":
+        book.leaving()
     elif state == "gone":
-        book.gone()
+        return book.gone(Path(given["results"]))
     return []
 
 

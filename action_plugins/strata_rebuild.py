@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from controller import opening, rebuild
+from controller import lives, opening, rebuild
 from controller.action import FOLDER, STRINGS, RunAction
 from controller.rebuild import Seen
 from controller.results import Run
 
 STATES = ["read", "checked", "begun", "kept"]
 ANY = {"type": "dict", "default": {}}
+ROWS = {"type": "list", "elements": "dict", "default": []}
 TEXT = {"type": "str", "default": ""}
 
 
@@ -24,7 +25,7 @@ class ActionModule(RunAction):
         "rebuild": {"type": "int", "default": 0},
         "names": STRINGS,
         **dict.fromkeys(("hosts", "unavailable", "offers", "seconds", "instances"), ANY),
-        "images": {"type": "list", "elements": "dict", "default": []},
+        **dict.fromkeys(("images", "lives"), ROWS),
         "runtimes": STRINGS,
         "began": TEXT,
     }
@@ -45,6 +46,7 @@ class ActionModule(RunAction):
             rebuild.check(locked, seen)
             return {"changed": False}
         rebuilt = rebuild.keep(run, seen, given["began"], given["seconds"], given["instances"])
+        lives.keep(folder, given["lives"], given["instances"].values())
         confounds = sum(row.kind == "confound" for row in rebuilt.differences)
         if given["rebuild"] and not confounds:
             which = {"rebuild": given["rebuild"], "number": rebuilt.number}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from strata.errors import Refused
 
-from controller import disturbed, opening, stopping, visits
+from controller import disturbed, lives, opening, stopping, visits
 from controller.action import FOLDER, STRINGS, RunAction
 from controller.results import Run
 
@@ -29,6 +29,7 @@ class ActionModule(RunAction):
         "hosts": {"type": "dict", "default": {}},
         "built": {"type": "dict", "default": {}},
         "offers": {"type": "dict", "default": {}},
+        "lives": {"type": "list", "elements": "dict", "default": []},
         "retry": STRINGS,
         "attempts": {"type": "int", "default": 1},
     }
@@ -50,6 +51,8 @@ class ActionModule(RunAction):
         bits = {part: given[part] for part in ("images", "dataset")}
         testbed = {part: given[part] for part in ("testbed", "hosts", "built", "offers")}
         run = opening.opened(folder, given["plan"], **bits, **testbed)
+        instances = [host.get("instance", "") for host in given["plan"]["hosts"].values()]
+        lives.keep(folder, given["lives"], instances)
         again = {name: given[name] for name in ("retry", "attempts")}
         # A kill may have come between the last record of a round and the look at it.
         lines = list(filter(None, [stopping.look(run)])) if there else []

@@ -12,7 +12,7 @@ import pandas as pd
 from .shown import shown
 from .tables import Tables
 
-FRAMES = ("trials", "summary", "comparisons", "overall", "struck")
+FRAMES = ("trials", "summary", "comparisons", "overall", "struck", "lives")
 # What begins a formula in a spreadsheet.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from schema import documents as schema
-from schema import lock, upgrades
+from schema import lives, lock, upgrades
 from schema.documents import SchemaError
 
 from . import conditions
@@ -55,6 +55,7 @@ class Loaded:
     set_aside: list[str]  # what records say that cannot be used, and why
     attempts: pd.DataFrame  # as `trials`, a row an attempt, earlier ones of a trial among them
     rebuilds: list[lock.Rebuild]  # what came of building the testbed again
+    lives: list[lives.Life]  # of instances of hosts that providers made
 
     @property
     def stopped(self) -> int:
@@ -138,6 +139,7 @@ def load(folder: Path) -> Loaded:
         strange=_strange(folder),
         journal=schema.read_journal(folder / "journal.jsonl"),
         rebuilds=lock.read_rebuilds(folder),
+        lives=lives.read_lives(folder),
     )
 
 
@@ -175,6 +177,7 @@ def of_records(
         strange=[],
         journal=[],
         rebuilds=[],
+        lives=[],
         metrics=metrics,
         facts={record.trial: conditions.facts(record) for record in records},
         set_aside=set_aside,

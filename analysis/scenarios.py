@@ -1,5 +1,5 @@
 """What only some runs have: clusters beside their limit, neighbours, a grid of cluster sizes, what
-disturbed them, the speed of their hosts, rebuilds of their testbed."""
+disturbed them, the speed of their hosts, rebuilds of their testbed, hosts that were made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from . import covariate, disturbed, duets, inference, rebuilds, text, variance
+from . import covariate, disturbed, duets, inference, lives, rebuilds, text, variance
 from .metrics import DASH
 from .tables import Tables, records
 from .variance import Components
@@ -40,7 +40,7 @@ def tables(found: Tables) -> list[Table]:
     """Those that this run has data for."""
     kinds = (
         *(limits, grid, neighbours, beside_each_other, used, with_all, at_equal_speed),
-        *(between_rebuilds, next_hour),
+        *(between_rebuilds, next_hour, made),
     )
     return [table for table in (kind(found) for kind in kinds) if table.rows]
 
@@ -169,6 +169,30 @@ def next_hour(found: Tables) -> Table:
         rows,
         {3, 4, 5, 6, 7},
     )
+
+
+def made(found: Tables) -> Table:
+    """A row an instance of a host that a provider made: how long it took to be there, and to go."""
+    rows = [
+        (
+            *(row["host"], row["provider"], row["instance"]),
+            *(_took(row[name]) for name, _, _ in lives.SPANS),
+        )
+        for row in records(found.lives)
+    ]
+    return Table(
+        "Hosts that were made",
+        "From asking the provider for a host until it was active, as the provider says, and until "
+        "it let Strata in; and how long taking all hosts of the testbed away took, with the look "
+        "for what is left. What is not known, or has not come yet, is a dash.",
+        ("Host", "Provider", "Instance", "Active", "Reached", "Gone"),
+        rows,
+        {3, 4, 5},
+    )
+
+
+def _took(seconds: float) -> str:
+    return f"{seconds:.1f} s" if math.isfinite(seconds) else DASH
 
 
 def _varying(found: Tables) -> list[rebuilds.Varying]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from . import disturbed, equality, matching, stats, steadiness, stopping
+from . import disturbed, equality, lives, matching, stats, steadiness, stopping
 from . import load as loading
 from .load import Loaded
 from .metrics import Metric
@@ -29,7 +29,8 @@ class Tables:
     trials struck each arm, see `disturbed`; without_rule: as `overall`, were there no such rule,
     and empty where it struck nobody. unjudged: how many trials have too few
     measured steps to tell whether they were steady. steps, usage: see `load`. unread: the files of
-    which they lack the rows, and why. ended: how the run ended, where it had a rule for that.
+    which they lack the rows, and why. lives: see `lives.frame`. ended: how the run ended, where it
+    had a rule for that.
     """
 
     loaded: Loaded
@@ -47,6 +48,7 @@ class Tables:
     steps: pd.DataFrame
     usage: pd.DataFrame
     unread: list[str]
+    lives: pd.DataFrame
     ended: str = ""
 
     def notices(self) -> list[str]:
@@ -125,6 +127,7 @@ def build(loaded: Loaded, *, judge_steps: bool = True) -> Tables:
         steps=steps,
         usage=usage,
         unread=no_steps + no_usage,
+        lives=lives.frame(loaded),
         ended=stopping.notice(loaded),
     )
 

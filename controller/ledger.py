@@ -1,7 +1,8 @@
 """The ledger of a testbed: what its providers were about to make, and what came of it.
 
 A line is synced before the call that it announces, so that whatever instant a run is killed, what
-may be there is known. The last word about a host counts. The file goes with the last of the hosts.
+may be there is known. The last word about a host counts; of the moments in the life of an instance
+the first does. The file goes with the last of the hosts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ from strata import files
 from strata.errors import Refused
 from strata.host import lease, locks, owned
 from strata.identity import digest
+
+from schema.lives import Life
+
+from . import lives
+from .results import now
 
 FOLDER = "ledgers"
 LOCK_S = 20.0
@@ -79,11 +85,58 @@ class Ledger:
             if known and known != made["instance"]:
                 lines.append(f"{host} is another instance: {made['instance']}, was {known}")
             what = {key: made[key] for key in ("instance", "connection")}
-            self._note("made", host, **what)
+            told = {key: lives.moment(made[key]) for key in lives.TOLD if made.get(key)}
+            self._note("made", host, **what, **told)
         return lines
 
-    def gone(self) -> None:
-        """Nothing of it is there any more."""
+    def reached(self, waited: Mapping[str, float]) -> list[str]:
+        """Note that hosts have let us in, each after so many seconds, the slowest of them now.
+
+        The result has a line for each instance that did so for the first time.
+        """
+        before = {life.instance for life in self.lives() if life.reached}
+        end = datetime.now(UTC)
+        for host, seconds in waited.items():
+            at = end - timedelta(seconds=max(waited.values()) - seconds)
+            self._note("reached", host, reached=lives.moment(at.isoformat()))
+        new = [life for life in self.lives() if life.reached and life.instance not in before]
+        return list(filter(None, (lives.line(life, "active", "reached") for life in new)))
+
+    def leaving(self) -> None:
+        """Note that all of its hosts are about to be taken away."""
+        for host in self.hosts():
+            self._note("leaving", host, leaving=now())
+
+    def lives(self) -> list[Life]:
+        """What is known of the life of each instance, in the order of their making."""
+        providers = {host: entry["provider"] for host, entry in self.hosts().items()}
+        last: dict[str, str] = {}
+        found: dict[str, dict[str, str]] = {}
+        for line in self._lines():
+            host = line["host"]
+            last[host] = line.get("instance", last.get(host, ""))
+            if last[host]:
+                life = found.setdefault(last[host], {"host": host, "provider": providers[host]})
+                if line["event"] == "made":  # it was taken away in vain, if at all
+                    life.pop("leaving", "")
+                for name in Life.MOMENTS:
+                    if line.get(name):
+                        life.setdefault(name, line[name])
+        return [Life(instance=instance, **life) for instance, life in found.items()]
+
+    def gone(self, results: Path) -> list[str]:
+        """Nothing of it is there any more: runs on its hosts are told when, and people.
+
+        Raises Refused.
+        """
+        here = {entry.get("instance") for entry in self.hosts().values()}
+        ended = [life.model_copy(update={"gone": now()}) for life in self.lives()]
+        ended = [life for life in ended if life.instance in here]
+        lives.end(results, ended)
+        self._remove()
+        return list(filter(None, (lives.line(life, "gone") for life in ended)))
+
+    def _remove(self) -> None:
         self.path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # another testbed has one, or there is none
             self.path.parent.rmdir()
@@ -101,8 +154,7 @@ class Ledger:
                 )
 
     def _note(self, event: str, host: str, **more: Any) -> None:
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        line = {"event": event, "at": at, "host": host, **more}
+        line = {"event": event, "at": now(), "host": host, **more}
         files.append_line(self.path, json.dumps(line, allow_nan=False))
 
     def _lines(self) -> list[dict[str, Any]]:

@@ -67,7 +67,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 guests:
-  description: Of each host the id of its server and its address.
+  description: Of each host the id of its server, its address, and when it was C(asked) for and C(active), as Nova says.
   returned: success
   type: dict
 """
@@ -110,7 +110,10 @@ def main() -> None:
         else:
             found = guests.wait(cloud, asked, pinned, given["patience"])
             changed = keys.write(pinned, found.values())
-    said = {host: {"server": one.server, "address": one.address} for host, one in found.items()}
+        said = {
+            host: {"server": one.server, "address": one.address, **guests.told(cloud, one.server)}
+            for host, one in found.items()
+        }
     module.exit_json(changed=changed, guests=said)
 
 

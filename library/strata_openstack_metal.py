@@ -87,7 +87,7 @@ active:
   type: list
   elements: str
 hosts:
-  description: With V(present), by host its instance and address.
+  description: With V(present), by host its instance and address, and when it was C(asked) for and C(active).
   returned: success
   type: dict
 """
@@ -176,7 +176,11 @@ def _present(given: dict[str, Any], check: bool) -> dict[str, Any]:
         ]
         changed = keys.write(pinned, here) or any(way.changed for way in ways)
     hosts = {
-        way.machine.host: {"instance": way.allocation.id, "address": way.machine.ip} for way in ways
+        way.machine.host: {
+            **{"instance": way.allocation.id, "address": way.machine.ip},
+            **metal.told(cloud, way),
+        }
+        for way in ways
     }
     return {"changed": changed, "hosts": hosts}
 

@@ -58,6 +58,11 @@ options:
     description: What each part of it took, for V(kept).
     type: dict
     default: {}
+  lives:
+    description: Of instances of hosts that providers made the moments of their lives, as M(strata_ledger) tells them, for V(kept).
+    type: list
+    elements: dict
+    default: []
   instances:
     description: By host that a provider made, which instance it is now, for V(kept).
     type: dict

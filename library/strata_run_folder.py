@@ -51,6 +51,11 @@ options:
     description: By host what its provider was asked for, for V(opened). It stands there as well.
     type: dict
     default: {}
+  lives:
+    description: Of instances of hosts that providers made the moments of their lives, as M(strata_ledger) tells them, for V(opened).
+    type: list
+    elements: dict
+    default: []
   retry:
     description: Causes for which a failed trial is tried again, for V(opened).
     type: list

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from controller import ledger
+from schema import lives as schema
 from tests.conftest import REPO, environment, playbook
 
 from .lab import Lab, folder, journal, planned, records
@@ -97,6 +98,11 @@ def test_hosts_are_made_and_found_again_and_taken_away(testbed: Lab, tmp_path: P
     assert before == {name: entry["instance"] for name, entry in book.hosts().items()}
     assert before == {name: docker("inspect", "-f{{.Id}}", container(name))[:12] for name in NODES}
 
+    lives = {life.instance: life for life in schema.read_lives(run)}
+    assert set(lives) == set(before.values())
+    for life in lives.values():
+        assert 0 < life.seconds("asked", "active") < life.seconds("asked", "reached")
+
     docker("rm", "-f", container("node2"))
     done = testbed.site(*given)
     assert f"node2 is another instance: {book.hosts()['node2']['instance']}" in done.stdout
@@ -115,5 +121,9 @@ def test_hosts_are_made_and_found_again_and_taken_away(testbed: Lab, tmp_path: P
         assert nodes() == [] and book.hosts()
     finally:
         docker("rm", stray)
-    on(testbed, "teardown", "--limit=testbed")
+    said = on(testbed, "teardown", "--limit=testbed", f"-estrata_results={results}")
+    assert "node1 (rehearsal): gone after" in said
+    ended = {life.instance: life for life in schema.read_lives(run)}
+    assert len(ended) == 3, "of the one that somebody removed nobody knows when"
+    assert [k for k, life in ended.items() if not life.gone] == [before["node2"]]
     assert book.hosts() == {} and not (REPO / ".cache/rehearsal" / LAB).exists()

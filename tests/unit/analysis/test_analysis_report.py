@@ -154,7 +154,7 @@ def test_same_run_gives_same_bytes(tmp_path: Path) -> None:
     report.make(run)
     second = {path.name: path.read_bytes() for path in (run / "report").iterdir()}
     assert first == second
-    assert len(first) == 11
+    assert len(first) == 13
 
 
 def test_make_returns_summary_and_page(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 from synthetic import NATIVE, Synthetic, cells
 
 from analysis import report, scenarios, tables, terminal
 from analysis.load import load, steps
 from analysis.metrics import DASH
+from schema import documents
 
 
 def built(folder: Path, change: Any, **levels: Any) -> tables.Tables:
@@ -39,6 +41,29 @@ UNITS = {
 def put(document: dict[str, Any], **values: float) -> None:
     found = {k: {"value": v, "unit": UNITS.get(k, "1")} for k, v in values.items()}
     document["metrics"] |= found
+
+
+def test_hosts_that_were_made_are_told_with_what_they_took(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert built(folder, lambda _: None, workers=[1]).lives.empty
+    told = {
+        **{"host": "vm1", "provider": "openstack", "instance": "2ba4", "leaving": ""},
+        **{"asked": "2026-01-01T00:00:00.000Z", "active": "2026-01-01T00:00:08.250Z"},
+        "reached": "2026-01-01T00:01:01.000Z",
+    }
+    lives = {"schema": documents.SCHEMA, "lives": [told]}
+    (folder / "lives.json").write_text(json.dumps(lives))
+    found = tables.build(load(folder))
+    (table,) = scenarios.tables(found)
+    assert table.rows == [("vm1", "openstack", "2ba4", "8.2 s", "61.0 s", DASH)]
+    report.make(folder)
+    assert "vm1,openstack,2ba4,8.25,61.0,\n" in (folder / "report/lives.csv").read_text()
+    assert "61.0 s" in (folder / "report/index.html").read_text()
+
+    lives["lives"][0]["gone"] = "yesterday"
+    (folder / "lives.json").write_text(json.dumps(lives))
+    with pytest.raises(documents.SchemaError, match=r"lives\.json is damaged: lives\.0\.gone"):
+        load(folder)
 
 
 def test_a_cluster_stands_beside_its_limit(tmp_path: Path) -> None:

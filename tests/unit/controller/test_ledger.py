@@ -11,8 +11,10 @@ import pytest
 from strata.errors import Refused
 from strata.host import lease
 
-from controller import ledger
+from controller import ledger, lives
 from controller.ledger import Ledger
+from schema import lives as schema
+from schema.lives import Life
 
 MAKING = {name: {"provider": "rehearsal", "what": {"lab": "x"}} for name in ("a", "b")}
 
@@ -77,13 +79,62 @@ def test_a_process_that_died_while_it_made_them_is_no_hindrance(book: Ledger) ->
     book.making(MAKING, me())
 
 
-def test_it_goes_with_the_last_of_its_hosts_and_leaves_nothing(book: Ledger) -> None:
+def test_the_life_of_an_instance_is_told_in_its_first_moments(book: Ledger) -> None:
+    book.making(MAKING, me())
+    told = {"asked": "2026-01-01T00:00:00Z", "active": "2026-01-01T00:00:04.500000000Z"}
+    book.made({"a": made("one") | told, "b": made("two")})
+    lines = book.reached({"a": 3.0, "b": 1.0})
+    assert "a (rehearsal): active after 4.5 s, reached after" in lines[0] and len(lines) == 1
+    before = book.lives()
+    # The same command again: nothing of them is new.
+    book.making(MAKING, me())
+    book.made({"a": made("one") | {"active": "2026-01-02T00:00:00Z"}, "b": made("two")})
+    assert book.reached({"a": 0.0, "b": 0.0}) == []
+    assert book.lives() == before
+    first, second = before
+    assert (first.asked, first.active) == ("2026-01-01T00:00:00.000Z", "2026-01-01T00:00:04.500Z")
+    assert (second.asked, second.active) == ("", "")
+    assert Life(host="", provider="", instance="", asked=second.reached,
+                gone=first.reached).seconds("asked", "gone") == 2.0  # fmt: skip
+
+
+def test_runs_are_told_when_their_hosts_are_gone(book: Ledger, tmp_path: Path) -> None:
+    book.making(MAKING, me())
+    book.made({"a": made("one"), "b": made("two")})
+    book.reached({"a": 0.0, "b": 0.0})
+    runs = [tmp_path / "results" / name for name in ("on-both", "on-other", "on-none")]
+    for run, instances in zip(runs, (["one", "two"], ["old"], []), strict=True):
+        run.mkdir(parents=True)
+        old = Life(host="a", provider="rehearsal", instance="old")
+        lives.keep(run, [vars(life) for life in (*book.lives(), old)], instances)
+    assert not (runs[2] / schema.FILE).exists(), "its hosts existed"
+    other = (runs[1] / schema.FILE).read_text()
+
+    # Taken away in vain, used again, and taken away.
+    book.leaving()
+    book.made({"a": made("one")})
+    assert [bool(life.leaving) for life in book.lives()] == [False, True]
+    book.leaving()
+    lines = book.gone(tmp_path / "results")
+    assert [line.partition(" after")[0] for line in lines] == [
+        *("a (rehearsal): gone", "b (rehearsal): gone")
+    ]
+    ended = schema.read_lives(runs[0])
+    assert [life.instance for life in ended] == ["one", "two"]
+    assert all(life.reached <= life.leaving <= life.gone for life in ended)
+    assert (runs[1] / schema.FILE).read_text() == other
+    assert book.hosts() == {}
+
+
+def test_it_goes_with_the_last_of_its_hosts_and_leaves_nothing(
+    book: Ledger, tmp_path: Path
+) -> None:
     other = Ledger(book.cache, "lab-2")
     for one in (book, other):
         one.making(MAKING, me())
-    book.gone()
+    book.gone(tmp_path / "results")
     assert (book.hosts(), other.hosts()) == ({}, MAKING)
-    other.gone()
+    other.gone(tmp_path / "results")
     assert not book.cache.exists()
 
 

@@ -272,7 +272,7 @@ def asked(digest: str) -> dict[str, Any]:
         **{"left_out": [], "confounds": [], "families": ["tools"]},
     }
     rest = {"images": RUN["images"], "dataset": {}, "testbed": "local", "hosts": {}}
-    rest |= {"built": {}, "offers": {}}
+    rest |= {"built": {}, "offers": {}, "lives": []}
     plan["experiment"]["demonstration"] = False
     return {"plan": plan, "retry": [], "attempts": 1, **rest}
 

@@ -105,6 +105,12 @@ def _guest(
     return Guest(server, at, key) if key else None
 
 
+def told(cloud: Any, server: str) -> dict[str, str]:
+    """When a server was asked for and was active, by the cloud's own clock."""
+    seen = cloud.compute.get_server(server)
+    return {"asked": seen.created_at or "", "active": seen.launched_at or ""}
+
+
 def _console(cloud: Any, server: str) -> str:
     """What the guest has said; nothing where its host has no console for it yet."""
     try:

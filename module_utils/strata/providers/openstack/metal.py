@@ -266,6 +266,15 @@ class Way:
             self.cloud.baremetal.set_node_power_state(self.node, "power on")
 
 
+def told(cloud: Any, way: Way) -> dict[str, str]:
+    """When a machine was given to the testbed, and when its deploy ended, by Ironic's clock."""
+    seen = cloud.baremetal.get(f"/nodes/{way.node.id}").json()  # the SDK passes the second over
+    return {
+        "asked": way.allocation.created_at or "",
+        "active": seen.get("provision_updated_at") or "",
+    }
+
+
 def _told(properties: Mapping[str, Any]) -> dict[str, Any]:
     """What no inspection finds."""
     return {name: value for name, value in properties.items() if name not in FOUND}
