@@ -35,6 +35,8 @@ def test_what_cannot_be_had_is_refused_before_anything_is_made(
         ({"openstack_security_groups": ["defualt"]}, "did you mean 'default'"),
         ({"openstack_security_groups": ["default"]}, "guests has port security switched off"),
         ({"openstack_flavor": "none"}, "sees no flavor at all"),
+        ({"openstack_lease": {"hours": 1}}, "has no service 'reservation'"),
+        ({"openstack_lease": {"days": 1}}, "a lease is for some hours"),
         ({"openstack_cloud": "none"}, "clouds.yaml describes the cloud by its name"),
         ({"openstack_device": {"alias": "simulated"}}, "a device is known by the cloud's alias"),
     ):

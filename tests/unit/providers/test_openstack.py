@@ -224,7 +224,7 @@ def test_all_that_bears_the_name_of_the_testbed_is_found() -> None:
 
     held = SimpleNamespace(id="id-7", name="metal7", extra={found.TAG: "lab"})
     cloud = SimpleNamespace(
-        has_service=lambda _: True,
+        has_service=lambda kind: kind == "baremetal",
         baremetal=SimpleNamespace(nodes=lambda **_: [held, *named("other")], allocations=named),
         compute=SimpleNamespace(
             servers=lambda **_: [*named("strata-lab-vm1", "strata-lab2-vm1", "other"), tagged],

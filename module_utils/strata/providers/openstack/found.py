@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from openstack import exceptions
@@ -23,7 +24,7 @@ def found(cloud: Any, testbed: str) -> dict[str, dict[str, str]]:
 
     A server is the testbed's by its metadata, too, whatever somebody calls it, and so are nodes and
     allocations of bare metal. Floating addresses are by their descriptions. A cloud without bare
-    metal has none.
+    metal has none, nor has one without reservations a lease.
     """
     listed = {
         "servers": cloud.compute.servers(),
@@ -33,6 +34,7 @@ def found(cloud: Any, testbed: str) -> dict[str, dict[str, str]]:
         "images": cloud.image.images(),
         "keypairs": cloud.compute.keypairs(),
         **(_metal(cloud) if cloud.has_service("baremetal") else {}),
+        "leases": (SimpleNamespace(**lease) for lease in leases(cloud)),
     }
     mine = name(testbed)
     return {
@@ -40,6 +42,17 @@ def found(cloud: Any, testbed: str) -> dict[str, dict[str, str]]:
         for kind, items in listed.items()
         if (names := {item.id: item.name for item in items if _is_of(item, testbed, mine)})
     }
+
+
+def leases(cloud: Any) -> list[dict[str, Any]]:
+    """All of the project's, of Blazar's API, version 1, for which the SDK has no words; none where
+    the cloud leases nothing.
+    """
+    if not cloud.has_service("reservation"):
+        return []
+    answer = cloud.reservation.get("/leases")
+    exceptions.raise_from_response(answer)
+    return list(answer.json()["leases"])
 
 
 def _metal(cloud: Any) -> dict[str, Iterable[Any]]:
