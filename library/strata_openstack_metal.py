@@ -28,7 +28,7 @@ options:
     choices: [offered, present, absent]
     default: present
   machines:
-    description: By host what it is to be, C(resource_class), C(node), C(clean), C(address) and C(gateway).
+    description: By host what it is to be, C(resource_class), C(node), C(clean), C(deploy), C(address) and C(gateway).
     type: dict
     default: {}
   secrets:
@@ -41,7 +41,7 @@ options:
     elements: str
     default: []
   images:
-    description: Images of the cloud, C(kernel) and C(ramdisk), by name.
+    description: Images of the cloud by name, C(kernel) and C(ramdisk) of those that run from their memory, C(disk) of the others.
     type: dict
     default: {}
   arguments:

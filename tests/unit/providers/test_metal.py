@@ -17,10 +17,11 @@ NODE = {
     "driver_info": {"redfish_address": "http://bmc1", "redfish_password": "right"},
     "properties": {"cpus": 1, "memory_mb": 2048, "capabilities": "boot_mode:bios"},
 }
-MACHINE = metal.Machine("metal1", "strata-lab-metal1", "bm", NODE, "off", "10.0.0.7/24", "10.0.0.1")
-START = metal.Start(
-    {"kernel": "id1", "ramdisk": "id2"}, "quiet", "ssh me", "secret", "ssh-ed25519 K"
+MACHINE = metal.Machine(
+    "metal1", "strata-lab-metal1", "bm", NODE, address="10.0.0.7/24", gateway="10.0.0.1"
 )
+IMAGES = {"kernel": "id1", "ramdisk": "id2", "disk": "id3"}
+START = metal.Start(IMAGES, "quiet", "ssh me", "secret", "ssh-ed25519 K")
 # What a node comes to that does as it is asked.
 GOES = {
     "manage": "manageable",
@@ -29,6 +30,7 @@ GOES = {
     "provide": "available",
     "active": "active",
     "deleted": "available",
+    "abort": "clean failed",
 }
 
 
@@ -124,10 +126,19 @@ def test_a_node_goes_from_its_bmc_to_a_host_and_a_second_time_nothing_is_asked()
     assert ironic.said == steps
     assert ironic.node.extra == {TAG: "lab"} and ironic.node.properties["capabilities"]
     assert ironic.node.instance_info == {
-        **{"kernel": "id1", "ramdisk": "id2"},
+        **{"deploy_interface": "ramdisk", "kernel": "id1", "ramdisk": "id2"},
         "ramdisk_kernel_arguments": "quiet",
     }
     assert not bring(ironic).changed and ironic.said == steps
+
+
+def test_a_disk_is_written_whatever_the_bmc_can_insert_and_bears_what_the_host_is_told() -> None:
+    ironic = Ironic()
+    found = {"cpus": "1", "memory_mb": "2048"}
+    ironic.node = node("available", properties=found, boot_interface="ipxe")
+    bring(ironic, metal.Machine(**{**vars(MACHINE), "deploy": "direct"}))
+    assert ironic.node.instance_info == {"deploy_interface": "direct", "image_source": "id3"}
+    assert ironic.drive["meta_data"]["name"] == "metal1"
 
 
 def test_a_host_is_told_its_address_its_key_and_who_may_log_in() -> None:
@@ -179,6 +190,7 @@ def test_one_that_is_off_is_switched_on() -> None:
     ("verb", "said", "rule"),
     [
         ("manage", "Unable to connect to http://bmc1", "reaches the BMC"),
+        ("clean", "Missing are: ['deploy_kernel']", "by a deploy ramdisk"),
         ("manage", "AccessError: HTTP GET returned code 401", "accepts the name and password"),
         ("active", "Timeout reached while waiting for callback", "within the time"),
         ("allocate", "no available nodes match the resource class bm", "in no use"),
@@ -187,7 +199,7 @@ def test_one_that_is_off_is_switched_on() -> None:
 )
 def test_what_fails_is_told_with_its_cause(verb: str, said: str, rule: str) -> None:
     with pytest.raises(Refused, match="metal1: ") as refused:
-        bring(Ironic(**{verb: said or "x"}))
+        bring(Ironic(**{verb: said or "x"}), metal.Machine(**{**vars(MACHINE), "clean": "full"}))
     assert rule in refused.value.rule
 
 
@@ -236,6 +248,11 @@ def test_what_was_enrolled_is_forgotten_and_what_was_there_is_given_back() -> No
     metal.take([way(ironic)], 2)
     assert ironic.said[-2:] == ["deleted", "delete"] and ironic.node is None
 
+    # In the middle of being erased, which nobody waits for.
+    ironic.node = node("clean wait", name=MACHINE.name)
+    metal.take([way(ironic)], 2)
+    assert ironic.said[-3:] == ["abort", "manage", "delete"] and ironic.node is None
+
     ironic.node = node("available", name="rack7")
     there = metal.Machine(**{**vars(MACHINE), "node": {}})
     bring(ironic, there)
@@ -246,6 +263,7 @@ def test_what_was_enrolled_is_forgotten_and_what_was_there_is_given_back() -> No
 def cloud(*nodes: SimpleNamespace) -> SimpleNamespace:
     ironic = SimpleNamespace(
         drivers=lambda: [SimpleNamespace(name="redfish")],
+        get_driver=lambda name: SimpleNamespace(name=name, enabled_deploy_interfaces=["ramdisk"]),
         nodes=lambda **_: nodes,
         allocations=lambda: [],
     )
@@ -270,6 +288,8 @@ def test_an_offer_says_what_the_inventory_says() -> None:
         ({"node": {"driver": "redfish"}}, "is enrolled with the driver"),
         ({"node": {**NODE, "driver": "redfisch"}}, "did you mean 'redfish'"),
         ({"clean": "some"}, "known: off, metadata, full"),
+        ({"deploy": "some"}, "known: ramdisk, direct"),
+        ({"deploy": "direct"}, "openstack_deploy: direct; redfish has ramdisk"),
         ({"node": {}}, "1 of 'bm'; of its nodes are 1 in maintenance, 1 in use, 1 manageable"),
     ],
 )

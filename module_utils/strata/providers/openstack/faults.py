@@ -67,6 +67,13 @@ CAUSES = (
         "driver_info of openstack_node",
     ),
     (
+        r"Missing are: .*deploy_(kernel|ramdisk)",
+        "a node is cleaned, and its disk written, by a deploy ramdisk that the inventory or the "
+        "cloud names",
+        "name deploy_kernel and deploy_ramdisk in driver_info of openstack_node; or leave the "
+        "disks as they are: openstack_clean: off, openstack_deploy: ramdisk",
+    ),
+    (
         r"[Tt]imeout reached|timed out|did not finish",
         "a deploy ends within the time that the cloud gives it",
         "look at the node's console, and whether it can reach the cloud's network of deploys",

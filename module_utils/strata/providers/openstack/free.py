@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import Refused
 from . import faults, offer
-from .metal import CLEANING, Machine
+from .metal import CLEANING, DEPLOYS, Machine
 
 SETTINGS = {"driver", "driver_info", "properties"}
 CLEAN = ("off", *CLEANING)
@@ -43,6 +43,13 @@ def check_said(machine: Machine) -> None:
             given=f"{machine.host}: openstack_clean: {machine.clean}",
             then=f"known: {', '.join(CLEAN)}",
         )
+    if machine.deploy not in DEPLOYS:
+        raise Refused(
+            "a node is deployed in one of the ways that Strata knows of Ironic's",
+            example="openstack_deploy: direct",
+            given=f"{machine.host}: openstack_deploy: {machine.deploy}",
+            then=f"known: {', '.join(DEPLOYS)}",
+        )
 
 
 def offers(cloud: Any, machines: Iterable[Machine]) -> dict[str, dict[str, Any]]:
@@ -62,11 +69,27 @@ def offers(cloud: Any, machines: Iterable[Machine]) -> dict[str, dict[str, Any]]
     for machine in machines:
         if machine.node:
             offer.check_named("driver", machine.node["driver"], drivers, "driver")
+            _check_deploys(cloud, machine)
             _check_used([node for node in nodes if node.name == machine.name], machine)
     asked = [machine for machine in machines if not machine.node and machine.name not in given]
     for kind, count in Counter(machine.resource_class for machine in asked).items():
         _check_free([node for node in nodes if node.resource_class == kind], kind, count)
     return {machine.host: _offer(machine) for machine in machines}
+
+
+def _check_deploys(cloud: Any, machine: Machine) -> None:
+    """Raises Refused where the cloud has switched off how the machine is to be deployed."""
+    driver = cloud.baremetal.get_driver(machine.node["driver"])
+    enabled = driver.enabled_deploy_interfaces or []
+    if machine.deploy not in enabled:
+        raise Refused(
+            "the cloud has enabled the way in which a node is deployed, for its driver",
+            example=f"openstack_deploy: {enabled[0]}" if enabled else "",
+            given=f"{machine.host}: openstack_deploy: {machine.deploy}; "
+            f"{driver.name} has {', '.join(enabled) or 'none'}",
+            then="ask for one that it has, or have it enabled: enabled_deploy_interfaces of "
+            "ironic.conf",
+        )
 
 
 def _check_used(there: list[Any], machine: Machine) -> None:

@@ -37,7 +37,10 @@ UP = {
     "deploy failed": "active",
     "error": "deleted",
 }
-DOWN = dict.fromkeys(("active", "deploy failed", "wait call-back", "error"), "deleted")
+DOWN = {
+    **dict.fromkeys(("active", "deploy failed", "wait call-back", "error"), "deleted"),
+    "clean wait": "abort",
+}
 # The state of a node that could not do what it was asked.
 FAILED = {
     "manage": "enroll",
@@ -48,6 +51,8 @@ FAILED = {
 }
 OFF = "power off"
 MEDIA = "redfish-virtual-media"
+# On a disk the deploy ramdisk writes what a host is told; in memory it has to be told by a medium.
+DEPLOYS = ("ramdisk", "direct")
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ class Machine:
     resource_class: str
     node: Mapping[str, Any]
     clean: str = "off"
+    deploy: str = "ramdisk"
     address: str = ""
     gateway: str = ""
 
@@ -72,7 +78,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Start:
-    """From what a machine starts: images by id, words of the kernel's, and its keys."""
+    """From what a machine starts: images by kind and id, words of the kernel's, and its keys."""
 
     images: Mapping[str, str]
     arguments: str
@@ -80,9 +86,17 @@ class Start:
     host_key: str  # its own, the private half
     host_public: str
 
-    def info(self) -> dict[str, str]:
-        """As Ironic is told. Its conductor makes a medium of them, which the BMC inserts."""
-        return {**self.images, "ramdisk_kernel_arguments": self.arguments}
+    def info(self, deploy: str) -> dict[str, str]:
+        """As Ironic is told. Of kernel and ramdisk its conductor makes a medium, which the BMC
+        inserts; a disk is written by its deploy ramdisk.
+        """
+        if deploy == "direct":
+            return {"deploy_interface": deploy, "image_source": self.images["disk"]}
+        return {
+            "deploy_interface": deploy,
+            **{kind: self.images[kind] for kind in ("kernel", "ramdisk")},
+            "ramdisk_kernel_arguments": self.arguments,
+        }
 
     def drive(self, machine: Machine, mac: str) -> dict[str, Any]:
         """What its config drive tells it."""
@@ -194,7 +208,7 @@ class Way:
         given = dict(self.machine.node)
         given["properties"] = _told(given.get("properties", {}))
         self.cloud.baremetal.create_node(
-            **{"deploy_interface": "ramdisk", **given},
+            **{"deploy_interface": self.machine.deploy, **given},
             name=self.machine.name,
             resource_class=self.machine.resource_class,
             extra={TAG: self.testbed},
@@ -241,13 +255,15 @@ class Way:
 
     def _deploy(self, start: Start) -> None:
         ironic = self.cloud.baremetal
-        if not str(self.node.boot_interface).endswith(MEDIA):
+        in_memory = self.machine.deploy == "ramdisk"
+        if in_memory and not str(self.node.boot_interface).endswith(MEDIA):
             raise Refused(
                 "a node that runs from its memory is told its host key on a medium that its BMC "
                 "inserts, as Ironic does it over Redfish",
                 given=f"{self.machine.host}: {self.node.name} has the boot interface "
                 f"{self.node.boot_interface}",
-                then=f"use a driver and boot_interface: {MEDIA} where the BMC can do it",
+                then=f"use a driver and boot_interface: {MEDIA} where the BMC can do it, or have "
+                "its disk written: openstack_deploy: direct",
             )
         macs = sorted(port.address for port in ironic.ports(node=self.node.id))
         if not macs:
@@ -257,7 +273,7 @@ class Way:
                 then="openstack baremetal port create MAC --node NODE",
             )
         self._tell()
-        ironic.update_node(self.node, instance_info=start.info())
+        ironic.update_node(self.node, instance_info=start.info(self.machine.deploy))
         self._ask("active", config_drive=start.drive(self.machine, macs[0]))
 
     def _power_on(self) -> None:
