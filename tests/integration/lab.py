@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from schema import lives
 from tests.conftest import EXPERIMENTS, REPO, environment
 
 # Machines of tests have their own engine and groups, and share the kernel's loop devices.
@@ -201,6 +202,14 @@ def records(results: Path) -> dict[str, dict[str, Any]]:
     """Every record by the name of its folder."""
     paths = results.glob("*/trials/[!.]*/record.json")
     return {path.parent.name: json.loads(path.read_text()) for path in paths}
+
+
+def lived_and_ended(run: Path, hosts: list[str]) -> None:
+    """The run knows when these hosts were reached and when they were gone, in that order."""
+    found = {life.host: life for life in lives.read_lives(run)}
+    for life in map(found.__getitem__, hosts):
+        told = [getattr(life, name) for name in life.MOMENTS if getattr(life, name)]
+        assert life.reached and life.gone and told == sorted(told), life
 
 
 def cells(results: Path) -> set[tuple[str, int]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.lab import folder, records
+from tests.integration.lab import folder, lived_and_ended, records
 
 from .testbed import SLICE, SPIN, Testbed, virsh, write
 
@@ -104,5 +104,6 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
         "<os><type arch='x86_64'>hvm</type></os></domain>"
     )
     virsh("define", str(stray))
-    testbed.on("playbooks/teardown", "--limit=testbed")
+    testbed.on("playbooks/teardown", "--limit=testbed", f"-estrata_results={results}")
+    lived_and_ended(run, ["vm1"])
     assert testbed.left() == {}

@@ -13,7 +13,7 @@ import openstack
 import pytest
 import yaml
 
-from tests.integration.lab import folder, records
+from tests.integration.lab import folder, lived_and_ended, records
 
 from .testbed import CLOUD, CLOUDS, SLICE, SPIN, Testbed, supervise, write
 
@@ -122,7 +122,8 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     # What no ledger knows bears the testbed's name.
     stray = f"strata-{book.testbed}-stray"
     testbed.cloud.compute.create_flavor(name=stray, ram=64, vcpus=1, disk=1)
-    testbed.on("playbooks/teardown", "--limit=testbed")
+    testbed.on("playbooks/teardown", "--limit=testbed", f"-estrata_results={results}")
+    lived_and_ended(run, ["vm2"])
     assert testbed.servers() == {} and book.hosts() == {}
     assert not [flavor.name for flavor in testbed.cloud.compute.flavors()]
     assert not [image.name for image in testbed.cloud.image.images()]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.lab import PATIENCE_S, folder, records
+from tests.integration.lab import PATIENCE_S, folder, lived_and_ended, records
 
 from .testbed import BMC, SLICE, SPIN, Testbed, write
 
@@ -100,7 +100,8 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
         (recap,) = [line for line in said.splitlines() if line.startswith("metal1 ")]
         assert "changed=0" in recap, said[-6000:]
 
-    testbed.on("playbooks/teardown", "--limit=testbed")
+    testbed.on("playbooks/teardown", "--limit=testbed", f"-estrata_results={results}")
+    lived_and_ended(run, ["metal1"])
     assert testbed.node_states() == {} and book.hosts() == {}
     assert not list(ironic.allocations())
     assert not [image.name for image in testbed.cloud.image.images()]
