@@ -67,7 +67,7 @@ CAUSES = (
         "driver_info of openstack_node",
     ),
     (
-        r"Missing are: .*deploy_(kernel|ramdisk)",
+        r"'deploy_(kernel|ramdisk)'|Unable to find kernel, ramdisk for building ISO",
         "a node is cleaned, and its disk written, by a deploy ramdisk that the inventory or the "
         "cloud names",
         "name deploy_kernel and deploy_ramdisk in driver_info of openstack_node; or leave the "
