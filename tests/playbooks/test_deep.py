@@ -1,4 +1,4 @@
-"""Kernels, networks and sums over workers run for real under each runtime, as their plans say.
+"""Kernels, networks, systems and sums over workers run for real under each runtime, as planned.
 
 Beside `test_site`, which has had the image of their family made on this machine.
 """
@@ -24,6 +24,10 @@ HERE = plan.Host("localhost", "vm", ("native", "docker"), 2)
 CHOSEN: list[tuple[str, dict[str, Any]]] = [
     ("ibm2018_recurrent", {"kernel": "gru 64x4x10", "direction": "training"}),
     ("ibm2018_fathom", {"model": "memnet"}),
+    ("hkbu2017_training", {"model": "fcn5"}),
+    ("mitll2019", {"model": "snn", "task": "training"}),
+    ("hkbu2017_device", {"test": "matmul"}),
+    ("hkbu2017_conjugate_gradient", {}),
     ("ibm2018_all_reduce", {"transport": "tensorflow"}),
     ("ibm2018_all_reduce", {"transport": "mpi"}),
 ]

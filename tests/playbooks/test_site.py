@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -309,6 +310,25 @@ class TestDeployed:
         assert len({image["digest"] for image in run["images"]}) == 2
         assert changed(playbook("site.yml", "--tags=deploy", "--check", experiment).stdout) == 0
         assert changed(playbook("site.yml", "--tags=deploy", SPIN).stdout) == 0, "both stay"
+
+    def test_a_trace_is_kept_with_its_trial_and_told_on_the_page(
+        self, deployed: None, tmp_path: Path
+    ) -> None:
+        experiment = f"-estrata_experiment={EXPERIMENTS}/traced.yml"
+        playbook("site.yml", experiment, f"-estrata_results={tmp_path}")
+        (run,) = tmp_path.iterdir()
+        trials = list(run.glob("trials/*/record.json"))
+        assert len(trials) == 2
+        for path in trials:
+            record = json.loads(path.read_text())
+            assert record["status"] == "ok", record["reason"]
+            # A CPU's: it has the operations, and no copy to a device.
+            traced = {"steps": 2, "devices": []}
+            assert record["workload"]["environment"]["trace"] == traced
+            assert b"Conv2D" in gzip.decompress((path.parent / "trace.xplane.pb.gz").read_bytes())
+            assert not {"h2d_time", "d2h_time", "d2d_time"} & set(record["metrics"])
+        page = (run / "report/index.html").read_text()
+        assert "the trace has no GPU: nothing is known of copies to one" in page
 
     def test_a_tampered_dataset_is_refused(self, deployed: None, tmp_path: Path) -> None:
         data = tmp_path / "data"
