@@ -6,12 +6,13 @@ import base64
 import hashlib
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pandas as pd
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from schema.fingerprint import field
 
@@ -28,6 +29,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 SCRIPTS = ("vendor/plot.min.js", "page.js")
 MARKS = {"degraded": "▼", "improved": "▲", "no credible change": "=", "too few trials": "?",
          "emulated": "?"}  # fmt: skip
+# What stays on one line of a cell: a number with its unit, and an interval.
+WHOLE = re.compile(r"\? |\d (%|B|s|ms|µs)(?!\w)|\([^()…]{1,20}…[^()…]{1,20}\)")
 # Rows of the tables of all that is no headline; more are in the files only.
 MOST_ROWS = 600
 # By the place of an arm; `page.js` has the same as symbols.
@@ -51,8 +54,15 @@ def fill(template: str, values: dict[str, Any]) -> str:
     )
     environment.filters["mark"] = MARKS.__getitem__
     environment.filters["folder"] = lambda trial: values.get("folders", {}).get(trial, trial)
+    environment.filters["whole"] = _whole
     environment.filters["glyph"] = lambda place: GLYPHS[place % len(GLYPHS)]
     return environment.get_template(template).render(values)
+
+
+def _whole(cell: str) -> Markup:
+    """A cell of a table that breaks its line between figures and not within one."""
+    text = str(escape(shown(cell)))
+    return Markup(WHOLE.sub(lambda found: found[0].replace(" ", "&nbsp;"), text))  # noqa: S704 - escaped
 
 
 def _seen(value: Any) -> Any:
