@@ -12,7 +12,7 @@ np = pytest.importorskip("numpy")
 pytest.importorskip("tensorflow")
 
 import workloads  # noqa: E402
-from workloads import _probe  # noqa: E402
+from workloads import _probe, deep_ops  # noqa: E402
 from workloads._options import BadInputError  # noqa: E402
 from workloads._output import Context, StepLog  # noqa: E402
 from workloads.deep_ops.functions import compiled  # noqa: E402
@@ -116,7 +116,11 @@ def test_a_trial_says_what_bound_it(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert set(values) == {metric.name for metric in found.METRICS}
     assert values["flops"] == pytest.approx(values["flop"] / values["call_time"])
     assert values["of_roof"] == pytest.approx(values["flops"] / values["roof"])
-    assert values["launch_share"] > 0 and context.environment["bound"] == "launches"
+    # Which of them it is depends on what else the machine does.
+    launched = values["launch_share"] > deep_ops.LAUNCHES
+    assert values["launch_share"] > 0
+    assert (context.environment["bound"] == "launches") == launched
+    assert context.environment["bound"] in ("launches", "cores", "memory")
 
 
 @pytest.mark.parametrize(
