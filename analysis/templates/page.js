@@ -117,7 +117,7 @@ function values({ metric }) {
     if (!points.length) return null;
     return plot(width, {
       height: 190, marginLeft: 50,
-      x: { label: "Order in the run", labelAnchor: "center", labelArrow: "none", ticks: 4, tickFormat: "d", inset: 8 },
+      x: { label: "Order in the run", labelAnchor: "center", labelArrow: "none", ticks: 4, tickFormat: (order) => Number.isInteger(order) ? order : "", inset: 8 },
       y: { label: known ? `${known.label}${known.unit && ` (${known.unit})`}` : null, labelArrow: "none", grid: true, ticks: 4, inset: 10, nice: true }, marginTop: 24,
       marks: [
         Plot.dot(good.filter((point) => trials.flags[point.i]), { ...at, y: "value", r: 8, stroke: "var(--warn)", strokeWidth: 1.5 }),
