@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.integration.lab import folder, records
 from tests.openstack.conftest import cloud, rehearse, testbed
-from tests.openstack.test_metal import metal, node
-from tests.openstack.testbed import FOLDER, SLICE, SPIN, Testbed
+from tests.openstack.test_metal import WRONG, metal, node
+from tests.openstack.testbed import FOLDER, IPMI, SLICE, SPIN, Testbed
 
 __all__ = ["cloud", "testbed"]
 UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
@@ -104,3 +105,23 @@ def test_a_host_runs_from_its_disk_killed_while_it_is_erased(
     testbed.on("playbooks/teardown", "--limit=testbed")
     assert testbed.node_states() == {} and testbed.ledger.hosts() == {}
     assert not [image.name for image in testbed.cloud.image.images()]
+
+
+def test_a_node_whose_bmc_speaks_ipmi_starts_over_the_network_and_gets_its_disk(
+    testbed: Testbed,
+) -> None:
+    rehearse("-erehearsal_cloud_agent=true")
+    told = yaml.safe_load(IPMI.read_text())
+    wrong = {**told, "driver_info": {**told["driver_info"], "ipmi_password": WRONG}}
+    metal(testbed, wrong, **DIRECT)
+    said = testbed.on("site", "--tags=provision", *SPIN, check=False)
+    assert "reaches the BMC of the node" in said and WRONG not in said, said[-6000:]
+
+    metal(testbed, told, **DIRECT)
+    testbed.on("site", "--tags=provision", *SPIN)
+    assert on_host(testbed, "findmnt", "-no", "SOURCE", "/") == "/dev/vda2"
+    said = testbed.on("site", "--tags=provision", *SPIN)
+    (recap,) = [line for line in said.splitlines() if line.startswith("metal1 ")]
+    assert "changed=0" in recap, said[-6000:]
+    testbed.on("playbooks/teardown", "--limit=testbed")
+    assert testbed.node_states() == {}

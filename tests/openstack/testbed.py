@@ -19,15 +19,19 @@ from tests.integration.lab import PATIENCE_S, Lab
 
 FOLDER = Path("/var/lib/strata-openstack")
 CLOUDS, CLOUD = FOLDER / "clouds.yaml", "strata-rehearsal"
-BMC = FOLDER / "bmc.yaml"
+BMC, IPMI = FOLDER / "bmc.yaml", FOLDER / "ipmi.yaml"
 SLICE = "-estrata_slice=native"
 SPIN = (f"-estrata_experiment={EXPERIMENTS}/spin.yml", SLICE)
 
 
 def secrets() -> list[str]:
-    """The passwords of the administrator and of the BMC, which nothing may say."""
-    clouds, bmc = yaml.safe_load(CLOUDS.read_text()), yaml.safe_load(BMC.read_text())
-    return [clouds["clouds"][CLOUD]["auth"]["password"], bmc["driver_info"]["redfish_password"]]
+    """The passwords of the administrator and of the BMCs, which nothing may say."""
+    clouds = yaml.safe_load(CLOUDS.read_text())
+    told = [yaml.safe_load(path.read_text())["driver_info"] for path in (BMC, IPMI)]
+    return [
+        clouds["clouds"][CLOUD]["auth"]["password"],
+        *(info[key] for info in told for key in info if key.endswith("password")),
+    ]
 
 
 def write(inventory: Path, hosts: dict[str, Any], substrate: str = "vm", **settings: Any) -> None:

@@ -22,6 +22,7 @@ MACHINE = metal.Machine(
 )
 IMAGES = {"kernel": "id1", "ramdisk": "id2", "disk": "id3"}
 START = metal.Start(IMAGES, "quiet", "ssh me", "secret", "ssh-ed25519 K")
+MAC = "52:54:00:00:00:01"
 # What a node comes to that does as it is asked.
 GOES = {
     "manage": "manageable",
@@ -43,6 +44,7 @@ class Ironic:
         self.said: list[str] = []
         self.fails = fails
         self.drive: dict[str, Any] = {}
+        self.cards = [MAC]
 
     def find_node(self, name: str) -> Any:
         return self.node if self.node and name in (self.node.name, self.node.id) else None
@@ -77,7 +79,11 @@ class Ironic:
         vars(self.node).update(given)
 
     def ports(self, **_: Any) -> list[Any]:
-        return [SimpleNamespace(address="52:54:00:00:00:01")]
+        return [SimpleNamespace(address=address) for address in self.cards]
+
+    def create_port(self, node_id: str, address: str) -> None:
+        assert node_id == self.node.id
+        self.cards.append(address)
 
     def set_node_power_state(self, _: Any, state: str) -> None:
         self.said.append(state)
@@ -99,6 +105,7 @@ def node(state: str, **given: Any) -> SimpleNamespace:
     known = {"id": "n1", "name": MACHINE.name, "properties": {}, "extra": {}, "last_error": None}
     free_of = {"is_maintenance": False, "maintenance_reason": None, "instance_id": None}
     power = {"power_state": "power on", "resource_class": "bm", "boot_interface": metal.MEDIA}
+    power |= {"inspect_interface": "redfish", "deploy_interface": "ramdisk"}
     return SimpleNamespace(**{**known, **free_of, **power, **given, "provision_state": state})
 
 
@@ -141,6 +148,21 @@ def test_a_disk_is_written_whatever_the_bmc_can_insert_and_bears_what_the_host_i
     assert ironic.drive["meta_data"]["name"] == "metal1"
 
 
+def test_what_nobody_can_inspect_has_the_cards_that_the_inventory_says() -> None:
+    ironic = Ironic()
+    ironic.cards = []
+    blind = {**NODE, "inspect_interface": metal.BLIND, "ports": [MAC.upper(), MAC]}
+    bring(ironic, metal.Machine(**{**vars(MACHINE), "node": blind}))
+    assert ironic.said == ["enrol", "manage", "provide", "allocate", "active"]
+    assert ironic.cards == [MAC] and "ports" not in vars(ironic.node)
+    assert "cpus" not in ironic.node.properties, "that nobody has seen"
+
+    ironic = Ironic()
+    ironic.cards = []
+    with pytest.raises(Refused, match="inspection finds it, or the inventory says it"):
+        bring(ironic, metal.Machine(**{**vars(MACHINE), "node": {**blind, "ports": []}}))
+
+
 def test_a_host_is_told_its_address_its_key_and_who_may_log_in() -> None:
     ironic = Ironic()
     bring(ironic)
@@ -157,6 +179,14 @@ def test_a_node_is_erased_where_that_is_asked() -> None:
     ironic = Ironic()
     bring(ironic, metal.Machine(**{**vars(MACHINE), "clean": "full"}))
     assert ironic.said[2:5] == ["inspect", "clean", "provide"]
+    # Ironic gives an agent to no node that runs from its memory.
+    assert ironic.node.deploy_interface == "direct"
+    assert ironic.node.instance_info["deploy_interface"] == "ramdisk"
+
+    ironic = Ironic()
+    ironic.node = node("manageable", properties={"cpus": "1", "memory_mb": "2048"})
+    bring(ironic, metal.Machine(**{**vars(MACHINE), "clean": "full"}))
+    assert ironic.node.deploy_interface == "direct", "it was enrolled when nothing was to be erased"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +220,9 @@ def test_one_that_is_off_is_switched_on() -> None:
     ("verb", "said", "rule"),
     [
         ("manage", "Unable to connect to http://bmc1", "reaches the BMC"),
-        ("clean", "Missing are: ['deploy_kernel']", "by a deploy ramdisk"),
+        # Ironic 21.4 of a node that starts over its network, and of one with virtual media.
+        ("clean", "Failed to prepare node n1 for cleaning: 'deploy_kernel'", "by a deploy ramdisk"),
+        ("clean", "Unable to find kernel, ramdisk for building ISO, or", "by a deploy ramdisk"),
         ("manage", "AccessError: HTTP GET returned code 401", "accepts the name and password"),
         ("active", "Timeout reached while waiting for callback", "within the time"),
         ("allocate", "no available nodes match the resource class bm", "in no use"),
@@ -289,7 +321,8 @@ def test_an_offer_says_what_the_inventory_says() -> None:
         ({"node": {**NODE, "driver": "redfisch"}}, "did you mean 'redfish'"),
         ({"clean": "some"}, "known: off, metadata, full"),
         ({"deploy": "some"}, "known: ramdisk, direct"),
-        ({"deploy": "direct"}, "openstack_deploy: direct; redfish has ramdisk"),
+        ({"deploy": "direct"}, "openstack_deploy: direct, openstack_clean: off; redfish has ram"),
+        ({"clean": "metadata"}, "to be erased it needs direct"),
         ({"node": {}}, "1 of 'bm'; of its nodes are 1 in maintenance, 1 in use, 1 manageable"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import Refused
 from . import faults, offer
-from .metal import CLEANING, DEPLOYS, Machine
+from .metal import AGENT, CLEANING, DEPLOYS, Machine
 
 SETTINGS = {"driver", "driver_info", "properties"}
 CLEAN = ("off", *CLEANING)
@@ -81,12 +81,13 @@ def _check_deploys(cloud: Any, machine: Machine) -> None:
     """Raises Refused where the cloud has switched off how the machine is to be deployed."""
     driver = cloud.baremetal.get_driver(machine.node["driver"])
     enabled = driver.enabled_deploy_interfaces or []
-    if machine.deploy not in enabled:
+    if not {machine.deploy, machine.enrolled} <= set(enabled):
         raise Refused(
-            "the cloud has enabled the way in which a node is deployed, for its driver",
+            "the cloud has enabled the way in which a node is deployed, for its driver; to be "
+            f"erased it needs {AGENT}",
             example=f"openstack_deploy: {enabled[0]}" if enabled else "",
-            given=f"{machine.host}: openstack_deploy: {machine.deploy}; "
-            f"{driver.name} has {', '.join(enabled) or 'none'}",
+            given=f"{machine.host}: openstack_deploy: {machine.deploy}, openstack_clean: "
+            f"{machine.clean}; {driver.name} has {', '.join(enabled) or 'none'}",
             then="ask for one that it has, or have it enabled: enabled_deploy_interfaces of "
             "ironic.conf",
         )

@@ -50,9 +50,11 @@ FAILED = {
     "deleted": "error",
 }
 OFF = "power off"
+# The interface of a driver that finds nothing out, as that of IPMI.
+BLIND = "no-inspect"
 MEDIA = "redfish-virtual-media"
 # On a disk the deploy ramdisk writes what a host is told; in memory it has to be told by a medium.
-DEPLOYS = ("ramdisk", "direct")
+DEPLOYS = ("ramdisk", AGENT := "direct")
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,18 @@ class Machine:
     def ip(self) -> str:
         return str(IPv4Interface(self.address).ip)
 
+    @property
+    def enrolled(self) -> str:
+        """The way of deploying that Ironic is told with the node. To one that runs from its memory
+        it gives no agent, so that it could not be cleaned; how it is deployed is told with that.
+        """
+        return self.deploy if self.clean == "off" else AGENT
+
+    @property
+    def ports(self) -> list[str]:
+        """Addresses of its cards, where the inventory says them: nobody else does over IPMI."""
+        return list({str(mac).lower(): None for mac in self.node.get("ports", [])})
+
 
 @dataclass(frozen=True)
 class Start:
@@ -90,7 +104,7 @@ class Start:
         """As Ironic is told. Of kernel and ramdisk its conductor makes a medium, which the BMC
         inserts; a disk is written by its deploy ramdisk.
         """
-        if deploy == "direct":
+        if deploy == AGENT:
             return {"deploy_interface": deploy, "image_source": self.images["disk"]}
         return {
             "deploy_interface": deploy,
@@ -146,7 +160,7 @@ class Way:
         if state == "manageable":
             self._prepare()
         elif state in ("available", "deploy failed"):
-            check_found(self.machine, self.node.properties)
+            self._check_found()
             if self._given():
                 self._deploy(start)
         elif state in UP:
@@ -205,10 +219,10 @@ class Way:
 
     def _enrol(self) -> None:
         self.asked.append("enrol")
-        given = dict(self.machine.node)
+        given = {key: value for key, value in self.machine.node.items() if key != "ports"}
         given["properties"] = _told(given.get("properties", {}))
         self.cloud.baremetal.create_node(
-            **{"deploy_interface": self.machine.deploy, **given},
+            **{"deploy_interface": self.machine.enrolled, **given},
             name=self.machine.name,
             resource_class=self.machine.resource_class,
             extra={TAG: self.testbed},
@@ -223,15 +237,34 @@ class Way:
             self.cloud.baremetal.update_node(self.node, driver_info=dict(info))
 
     def _prepare(self) -> None:
-        if "inspect" not in self.asked:
+        self._fit()
+        if "inspect" not in self.asked and not self._blind:
             self._ask("inspect")
             return
-        check_found(self.machine, self.node.properties)
+        self._check_found()
         step = CLEANING.get(self.machine.clean)
         if step and "clean" not in self.asked:
             self._ask("clean", clean_steps=[{"interface": "deploy", "step": step}])
         else:
             self._ask("provide")
+
+    @property
+    def _blind(self) -> bool:
+        return bool(self.node.inspect_interface == BLIND)
+
+    def _check_found(self) -> None:
+        if not self._blind:
+            check_found(self.machine, self.node.properties)
+
+    def _fit(self) -> None:
+        """What may have changed in the inventory since it was enrolled, or was not told then."""
+        ironic = self.cloud.baremetal
+        if self.machine.node and self.node.deploy_interface != self.machine.enrolled:
+            ironic.update_node(self.node, deploy_interface=self.machine.enrolled)
+        there = {port.address for port in ironic.ports(node=self.node.id)}
+        for address in self.machine.ports:
+            if address not in there:
+                ironic.create_port(node_id=self.node.id, address=address)
 
     def _given(self) -> bool:
         """Whether the testbed has a node; it is asked for. Raises Refused where none is free."""
@@ -268,9 +301,12 @@ class Way:
         macs = sorted(port.address for port in ironic.ports(node=self.node.id))
         if not macs:
             raise Refused(
-                "inspection finds the interface by which a node is reached",
+                "the interface by which a node is reached is known: inspection finds it, or the "
+                "inventory says it",
+                example='openstack_node: {ports: ["52:54:00:00:00:01"], …}',
                 given=f"{self.machine.host}: no port of {self.node.name} is known",
-                then="openstack baremetal port create MAC --node NODE",
+                then="name its address, or for a node that was there: "
+                "openstack baremetal port create MAC --node NODE",
             )
         self._tell()
         ironic.update_node(self.node, instance_info=start.info(self.machine.deploy))
