@@ -58,7 +58,7 @@ def test_hosts_that_were_made_are_told_with_what_they_took(tmp_path: Path) -> No
     assert table.rows == [("vm1", "openstack", "2ba4", "8.2 s", "61.0 s", DASH)]
     report.make(folder)
     assert "vm1,openstack,2ba4,8.25,61.0,\n" in (folder / "report/lives.csv").read_text()
-    assert "61.0 s" in (folder / "report/index.html").read_text()
+    assert "61.0&nbsp;s" in (folder / "report/index.html").read_text()
 
     lives["lives"][0]["gone"] = "yesterday"
     (folder / "lives.json").write_text(json.dumps(lives))
