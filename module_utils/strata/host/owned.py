@@ -62,7 +62,10 @@ MADE = {
         "rehearsal",
         "wheels",
     ),
-    "cloud": ("bmc", "bmc.yaml", "clouds.yaml", "etc", "log", "secret", "simulated", "state"),
+    "cloud": (
+        *("agent", "bmc", "bmc.yaml", "clouds.yaml", "etc", "ipmi.yaml", "log"),
+        *("secret", "simulated", "state"),
+    ),
     "guests": ("testbeds",),
 }
 FEW = 5  # names that a message lists
