@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import pandas as pd
 
+from schema.lives import Life
+
 from .load import Loaded
 
-# A column, and the moments that it leads from and to.
-SPANS = (
-    ("active_s", "asked", "active"),
-    ("reached_s", "asked", "reached"),
-    ("gone_s", "leaving", "gone"),
-)
+# By the name of a span its column.
+COLUMNS = {span: f"{span}_s" for span in Life.SPANS}
 
 
 def frame(loaded: Loaded) -> pd.DataFrame:
-    """A row an instance: host, provider, instance, and the seconds of SPANS, NaN where unknown."""
+    """A row an instance: host, provider, instance, and seconds of each span, NaN where unknown."""
     rows = [
         {
             **{"host": life.host, "provider": life.provider, "instance": life.instance},
-            **{name: life.seconds(begin, end) for name, begin, end in SPANS},
+            **{column: life.seconds(span) for span, column in COLUMNS.items()},
         }
         for life in loaded.lives
     ]
-    columns = ["host", "provider", "instance", *(name for name, _, _ in SPANS)]
-    kinds = {name: float for name, _, _ in SPANS}
-    return pd.DataFrame(rows, columns=columns).astype(kinds)
+    columns = ["host", "provider", "instance", *COLUMNS.values()]
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(COLUMNS.values(), float))

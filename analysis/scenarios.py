@@ -176,7 +176,7 @@ def made(found: Tables) -> Table:
     rows = [
         (
             *(row["host"], row["provider"], row["instance"]),
-            *(_took(row[name]) for name, _, _ in lives.SPANS),
+            *(_took(row[column]) for column in lives.COLUMNS.values()),
         )
         for row in records(found.lives)
     ]

@@ -17,7 +17,6 @@ from .results import refusing
 
 # What a provider may tell of a host that it made, beside how it is reached.
 TOLD = ("asked", "active")
-SAID = (("active", "asked", "active"), ("reached", "asked", "reached"), ("gone", "leaving", "gone"))
 
 
 def moment(text: str) -> str:
@@ -56,7 +55,7 @@ def line(life: Life, *moments: str) -> str:
     """For people: how long the host took to each of the moments that is known."""
     took = [
         f"{name} after {seconds:.1f} s"
-        for name, begin, last in SAID
-        if last in moments and (seconds := life.seconds(begin, last)) is not None
+        for name in moments
+        if (seconds := life.seconds(name)) is not None
     ]
     return f"{life.host} ({life.provider}): {', '.join(took)}" if took else ""

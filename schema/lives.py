@@ -31,6 +31,12 @@ class Life(Document):
     """Of one instance of a host."""
 
     MOMENTS: ClassVar = ("asked", "active", "reached", "leaving", "gone")
+    # How long something took: the moments that it leads from and to, by the name of the latter.
+    SPANS: ClassVar = {
+        "active": ("asked", "active"),
+        "reached": ("asked", "reached"),
+        "gone": ("leaving", "gone"),
+    }
 
     host: str
     provider: str
@@ -41,9 +47,9 @@ class Life(Document):
     leaving: Moment = ""
     gone: Moment = ""
 
-    def seconds(self, begin: str, end: str) -> float | None:
-        """From one moment to another; None where one of them is not known."""
-        told = [getattr(self, begin), getattr(self, end)]
+    def seconds(self, span: str) -> float | None:
+        """Of one of SPANS; None where one of its moments is not known."""
+        told = [getattr(self, moment) for moment in self.SPANS[span]]
         if not all(told):
             return None
         first, last = map(datetime.fromisoformat, told)

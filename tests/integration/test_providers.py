@@ -101,7 +101,7 @@ def test_hosts_are_made_and_found_again_and_taken_away(testbed: Lab, tmp_path: P
     lives = {life.instance: life for life in schema.read_lives(run)}
     assert set(lives) == set(before.values())
     for life in lives.values():
-        assert 0 < life.seconds("asked", "active") < life.seconds("asked", "reached")
+        assert 0 < life.seconds("active") < life.seconds("reached")
 
     docker("rm", "-f", container("node2"))
     done = testbed.site(*given)

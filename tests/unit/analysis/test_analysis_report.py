@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 from synthetic import DOCKER, NATIVE, Effect, Synthetic, cells, dump, image
 
-from analysis import export, headline, report, shown, tables, terminal, two_runs
+from analysis import export, headline, page, report, shown, tables, terminal, two_runs
 from analysis.__main__ import main
 from analysis.load import load
 
@@ -118,6 +118,11 @@ def test_two_workloads_of_one_run_are_answered_for_apart(tmp_path: Path) -> None
 def test_three_trials_are_too_few(tmp_path: Path) -> None:
     built = tables.build(load(planted(repeats=3).write(tmp_path / "run")))
     assert set(built.comparisons["verdict"]) == {"too few trials"}
+
+
+def test_a_cell_breaks_between_figures_and_stays_text() -> None:
+    whole = page._whole("? +1.5 % (+1.0 … +2.0 %), <b>8 s")
+    assert whole == "?&nbsp;+1.5&nbsp;% (+1.0&nbsp;…&nbsp;+2.0&nbsp;%), &lt;b&gt;8&nbsp;s"
 
 
 def test_what_cannot_be_judged_for_one_reason_shares_a_sentence(tmp_path: Path) -> None:

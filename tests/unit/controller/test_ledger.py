@@ -94,8 +94,8 @@ def test_the_life_of_an_instance_is_told_in_its_first_moments(book: Ledger) -> N
     first, second = before
     assert (first.asked, first.active) == ("2026-01-01T00:00:00.000Z", "2026-01-01T00:00:04.500Z")
     assert (second.asked, second.active) == ("", "")
-    assert Life(host="", provider="", instance="", asked=second.reached,
-                gone=first.reached).seconds("asked", "gone") == 2.0  # fmt: skip
+    assert Life(host="", provider="", instance="", leaving=second.reached,
+                gone=first.reached).seconds("gone") == 2.0  # fmt: skip
 
 
 def test_runs_are_told_when_their_hosts_are_gone(book: Ledger, tmp_path: Path) -> None:

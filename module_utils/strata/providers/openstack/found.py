@@ -9,6 +9,7 @@ from typing import Any
 from openstack import exceptions
 
 PREFIX = "strata-"
+RESERVATIONS = "reservation"  # Blazar, as a catalogue calls it
 
 
 def name(testbed: str, *parts: str) -> str:
@@ -48,7 +49,7 @@ def leases(cloud: Any) -> list[dict[str, Any]]:
     """All of the project's, of Blazar's API, version 1, for which the SDK has no words; none where
     the cloud leases nothing.
     """
-    if not cloud.has_service("reservation"):
+    if not cloud.has_service(RESERVATIONS):
         return []
     answer = cloud.reservation.get("/leases")
     exceptions.raise_from_response(answer)

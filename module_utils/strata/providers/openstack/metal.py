@@ -54,7 +54,8 @@ OFF = "power off"
 BLIND = "no-inspect"
 MEDIA = "redfish-virtual-media"
 # On a disk the deploy ramdisk writes what a host is told; in memory it has to be told by a medium.
-DEPLOYS = ("ramdisk", AGENT := "direct")
+AGENT = "direct"
+DEPLOYS = ("ramdisk", AGENT)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from typing import Any
 from openstack import exceptions
 
 from ...errors import Refused
-from .found import leases, name
+from .found import RESERVATIONS, leases, name
 
-SERVICE = "reservation"
 LOOK_S = 1.0
 # Of a lease: it gives its hosts, it never will, and it did.
 ACTIVE, FAILED, OVER = "ACTIVE", "ERROR", "TERMINATED"
@@ -67,10 +66,10 @@ def asked(testbed: str, hosts: int, said: Mapping[str, Any]) -> Asked:
 
 def check(cloud: Any) -> None:
     """Raises Refused where the cloud leases nothing."""
-    if not cloud.has_service(SERVICE):
+    if not cloud.has_service(RESERVATIONS):
         raise Refused(
             "a cloud that leases hosts has a reservation service, Blazar",
-            given=f"openstack_lease; the catalogue of the cloud has no service {SERVICE!r}",
+            given=f"openstack_lease; the catalogue of the cloud has no service {RESERVATIONS!r}",
             then="leave openstack_lease out: without leases the scheduler finds hosts by itself",
         )
 
