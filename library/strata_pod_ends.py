@@ -23,6 +23,10 @@ options:
     description: IPv4 address of another host.
     type: str
     required: true
+  device:
+    description: The device that has this host's own address on the network; empty where that is the one between the hosts.
+    type: str
+    default: ""
 attributes:
   check_mode:
     description: Nothing is changed.
@@ -37,17 +41,22 @@ EXAMPLES = r"""
   strata_pod_ends:
     namespace: kube-flannel
     other: 10.0.0.12
+    device: cni0
 """
 
 RETURN = r"""
 pods:
-  description: By DaemonSet, path of the network C(namespace) of its pod here, its C(address), and the C(gateway) to whom its packets go next.
+  description: By DaemonSet, path of the network C(namespace) of its pod here, and its C(address).
   returned: success
   type: dict
 under:
   description: The device by which the host reaches the other one, C(device), C(kind), C(mtu).
   returned: success
   type: dict
+address:
+  description: This host's own address on the network, where programs on no pod are reached; empty where it has none.
+  returned: success
+  type: str
 stood:
   description: For how many seconds the pods have had a network of their own.
   returned: success
@@ -65,6 +74,7 @@ def main() -> None:
             "namespace": {"type": "str", "required": True},
             "apps": {"type": "list", "elements": "str", "default": ["probe", "closed"]},
             "other": {"type": "str", "required": True},
+            "device": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )

@@ -126,6 +126,18 @@ def _host(
     return place(trial, member, places) or addresses[member["host"]]
 
 
+def from_hosts(trial: dict[str, Any], addresses: dict[str, str], places: Places) -> list[str]:
+    """Addresses from which members on their hosts' own network reach those on the one under test.
+
+    A host sends from its address on the network, or, where nothing is put around packets, from
+    that at which the other hosts reach it.
+    """
+    options = Cell.of(trial["levels"]).options
+    hosts = {each["host"] for each in trial["members"] if ends.on_host(options, each["role"])}
+    there = [places[host]["host"] for host in hosts if host in places]
+    return sorted({*there, *(addresses[host] for host in hosts)})
+
+
 def place(trial: dict[str, Any], member: Member, places: Places) -> str:
     """The address of a member's program on the network of a setting; '' where it gives none.
 

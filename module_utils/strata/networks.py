@@ -94,6 +94,7 @@ NETWORKS = {
                 *(name, ("kubernetes",), "name", name, "calico"),
                 daemons=daemons,
                 headers=headers,
+                host_ends=True,
                 services=True,
             )
             for name, daemons, headers in (
@@ -107,6 +108,7 @@ NETWORKS = {
                 *(name, ("kubernetes",), "name", name, "cilium"),
                 daemons=("cilium-agent", "cilium-operator"),
                 headers=headers,
+                host_ends=True,
                 services=True,
             )
             for name, headers in (

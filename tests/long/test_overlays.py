@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from analysis import carryover, overlays, tables
+from analysis import carryover, ends, overlays, tables
 from analysis.load import load
 from tests.cluster import lab
 from tests.conftest import REPO
@@ -90,3 +90,24 @@ def test_each_directly_after_each_other_one(nodes: lab.Cluster, tmp_path: Path) 
     print(told)
     assert told.p > 0.001, "what is measured depends on what was there before"
     assert "What a network leaves to the next" in {t.title for t in overlays.tables(found)}
+
+
+def test_at_which_end_a_network_costs_what(nodes: lab.Cluster, tmp_path: Path) -> None:
+    """With policies that are enforced, too, a program on a host's own network is an end."""
+    run = run_of(nodes, "wire_ends", "rehearsal_kubernetes", tmp_path / "results")
+    found = tables.build(load(run))
+    networks = {part.network for part in ends.parts(found)}
+    assert networks == {"flannel_vxlan", "calico", "cilium"}
+    for row in ends.rows(found):
+        print(row)
+
+
+def test_what_the_packet_filters_rules_cost(nodes: lab.Cluster, tmp_path: Path) -> None:
+    run = run_of(nodes, "packet_filter", "rehearsal_kubernetes", tmp_path / "results")
+    records = [json.loads(path.read_text()) for path in run.rglob("record.json")]
+    seen = [(each["levels"]["network"], each["workload"]["environment"]) for each in records]
+    met = {(network, found["packet_filter"]["tracked"]) for network, found in seen}
+    assert met == {("host", True), ("host_unfiltered", False)}
+    found = tables.build(load(run))
+    print(found.overall[["short", "metric", "ratio", "ratio_low", "ratio_high", "p"]])
+    assert (run / "report/index.html").is_file()

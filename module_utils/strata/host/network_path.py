@@ -216,6 +216,12 @@ def route(namespace: str, peer: str) -> dict[str, Any]:
     return _ip(namespace, "route", "get", peer)
 
 
+def address(namespace: str, device: str) -> str:
+    """The first IPv4 address of a device; '' where it has none."""
+    found = _ip(namespace, "-4", "address", "show", "dev", device).get("addr_info", [])
+    return found[0]["local"] if found else ""
+
+
 def counters(namespace: str, device: str) -> tuple[int, int]:
     """Bytes that a device has sent and received. Raises Refused where there is no device."""
     found = _ip(namespace, "-statistics", "link", "show", "dev", device).get("stats64")

@@ -66,6 +66,8 @@ class Spec:
     ports: list[Port] = field(default_factory=list)  # listened on, for peers
     place: str = ""  # its address on the network, where a setting gives it one
     member_of: str = ""  # its trial
+    # Addresses of the hosts on whose own network peers of it stand: who reaches it beside pods.
+    from_hosts: list[str] = field(default_factory=list)
     trial: str = ""  # whose peers share a network of their own, where one is made for them
     scratch: bool = False  # the program may write to SCRATCH
     storage: str = storage.DISK  # where that is; on the host's disk it is spool's scratch/

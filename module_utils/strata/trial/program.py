@@ -224,6 +224,7 @@ class Program:
             ports=members.ports(self.trial, self.here),
             place=members.place(self.trial, self.here[0], order.places),
             member_of=self.trial["trial"],
+            from_hosts=members.from_hosts(self.trial, order.addresses, order.places),
             trial=self.trial["trial"] if members.own_network(cell) else "",
             scratch=self.trial.get("scratch", False),
             storage=self._storage,

@@ -185,7 +185,6 @@ def test_ends_and_a_service_stand_against_both_ends_on_the_hosts_network() -> No
     ("factors", "changes", "words"),
     [
         ({}, {"exclude": []}, "a service leads to the host of a server"),
-        ({"network": ["host", "calico"]}, {}, "is no end of calico"),
         ({**IN_DOCKER, "network": ["host", "macvlan"]}, {}, "is no end of macvlan"),
         ({"runtime": ["docker"], "network": ["host", "bridge"]}, {}, "bridge puts no service"),
         ({}, {"baseline": {"network": "host"}}, "ends and through are compared with what they"),

@@ -195,6 +195,13 @@ def test_only_pods_of_the_trial_reach_its_program() -> None:
     assert rule == {"from": [{"podSelector": {"matchLabels": {"strata.trial": "t-r1"}}}]}
 
 
+def test_an_end_on_its_hosts_own_network_is_let_in_by_address() -> None:
+    asked = objects.policy(spec_of(from_hosts=["10.0.0.1", "10.218.1.1"]), "node1")["spec"]
+    (rule,) = asked["ingress"]
+    blocks = [one["ipBlock"] for one in rule["from"] if "ipBlock" in one]
+    assert blocks == [{"cidr": "10.0.0.1/32"}, {"cidr": "10.218.1.1/32"}]
+
+
 def test_a_pinned_program_is_refused_in_a_sentence() -> None:
     with pytest.raises(StartError, match="not pinned"):
         job.Kubernetes(spec_of(resources=Resources(cpus="0-1"))).prepare()
@@ -321,7 +328,7 @@ def test_a_pod_of_each_set_stands_on_the_host_or_it_is_said_which(tmp_path: Path
     (one,) = pods.sandboxes("kube-flannel", tmp_path)
     assert (one.pod, one.network) == ("probe-x7k2p", "/run/netns/cni-1")
     with pytest.raises(Refused, match="probe in kube-flannel, asked for: probe, closed"):
-        ends.look("kube-flannel", ["probe", "closed"], "10.0.0.2", tmp_path)
+        ends.look("kube-flannel", ["probe", "closed"], "10.0.0.2", tasks=tmp_path)
 
 
 def test_both_outputs_are_told_apart(tmp_path: Path) -> None:

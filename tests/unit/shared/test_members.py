@@ -156,6 +156,21 @@ def ends(network: str, placement: str = "spread", **options: str) -> dict[str, A
     return {**asked, "role": "measured"}
 
 
+def test_hosts_on_whose_own_network_an_end_stands_are_known_by_their_addresses() -> None:
+    """By both: who sends through a tunnel has one there."""
+    addresses = {"n1": "10.0.0.1", "n2": "10.0.0.2"}
+    places = {f"n{n}": {"host": f"10.218.{n}.1", "members": ""} for n in (1, 2)}
+    found = {
+        one: members.from_hosts(ends("calico", ends=one), addresses, places)
+        for one in ("both", "client_only", "server_only")
+    }
+    assert found == {
+        "both": [],
+        "client_only": ["10.0.0.2", "10.218.2.1"],
+        "server_only": ["10.0.0.1", "10.218.1.1"],
+    }
+
+
 @pytest.mark.parametrize(
     ("asked", "networks", "server"),
     [

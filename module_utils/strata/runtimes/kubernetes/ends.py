@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import Refused
-from ...host.network_path import link, route
+from ...host.network_path import address, link, route
 from .pods import TASKS, sandboxes
 
 
-def look(namespace: str, apps: Iterable[str], other: str, tasks: Path = TASKS) -> dict[str, Any]:
+def look(
+    namespace: str, apps: Iterable[str], other: str, device: str = "", tasks: Path = TASKS
+) -> dict[str, Any]:
     """This host's pods, by the sets that they are of, since when they stand, and the way out.
 
-    `other` is the address of another host. Raises Refused unless one pod of each set runs.
+    `other` is the address of another host, `device` the one that has this host's own address on
+    the network; '' where that is the one between the hosts. Raises Refused unless one pod of each
+    set runs.
     """
     found = {one: one.pod.rpartition("-")[0] for one in sandboxes(namespace, tasks)}
     if sorted(found.values()) != sorted(apps):
@@ -31,18 +35,14 @@ def look(namespace: str, apps: Iterable[str], other: str, tasks: Path = TASKS) -
     return {
         "pods": {app: _pod(one.network, other) for one, app in found.items()},
         "under": _device(other),
+        "address": address("", device) if device else route("", other).get("prefsrc", ""),
         "stood": time.time() - max(one.made for one in found),
     }
 
 
 def _pod(path: str, other: str) -> dict[str, str]:
-    """The pod whose network is at that path: its address, and who is next on its way out."""
-    way = route(path, other)
-    return {
-        "namespace": path,
-        "address": way.get("prefsrc", ""),
-        "gateway": way.get("gateway", ""),
-    }
+    """The pod whose network is at that path, and its address."""
+    return {"namespace": path, "address": route(path, other).get("prefsrc", "")}
 
 
 def _device(other: str) -> dict[str, Any]:

@@ -67,7 +67,11 @@ def given(spec: Spec, node: str) -> Object:
 
 
 def policy(spec: Spec, node: str) -> Object:
-    """Lets the pods of its trial reach the program; all others are denied by the namespace."""
+    """Lets members of its trial reach the program; all others are denied by the namespace.
+
+    Those on their host's own network are no pods: they are known by its addresses.
+    """
+    hosts = [{"ipBlock": {"cidr": f"{address}/32"}} for address in spec.from_hosts]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -75,7 +79,9 @@ def policy(spec: Spec, node: str) -> Object:
         "spec": {
             "podSelector": {"matchLabels": {PROGRAM: spec.name}},
             "policyTypes": ["Ingress"],
-            "ingress": [{"from": [{"podSelector": {"matchLabels": {TRIAL: spec.member_of}}}]}],
+            "ingress": [
+                {"from": [{"podSelector": {"matchLabels": {TRIAL: spec.member_of}}}, *hosts]}
+            ],
         },
     }
 
