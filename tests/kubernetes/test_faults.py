@@ -14,6 +14,7 @@ from tests.integration.lab import (
     MEASURED,
     Lab,
     Running,
+    folder,
     journal,
     only,
     records,
@@ -83,7 +84,9 @@ def test_the_network_dies_under_a_trial(site: Lab, deployed: lab.Cluster, tmp_pa
     assert len(lost) == 1, lost
     print(lost, records(results)[next(iter(lost))]["reason"])
     assert switches(results) == ["begun", "proven", "failed", "left", "begun", "proven", "left"]
-    site.site("cluster_faults", results, AGAIN)
+    run = folder(results)
+    assert run
+    site.site("cluster_faults", results, AGAIN, f"-estrata_run={run.name}")
     assert whole(results)
 
 
