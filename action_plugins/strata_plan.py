@@ -231,6 +231,7 @@ def _host(
             memory_total=offer.get("memory_total"),
             cpus=cpus,
             networks=_networks(offer) if offer else tuple(networks.NETWORKS),
+            gives_cpus=_gives_cpus(variables),
         )
     missing = {runtime: why for runtime in members if (why := _why_not(runtime, facts, kind))}
     return plan.Host(
@@ -247,7 +248,13 @@ def _host(
         frozenset(facts["gpu"]["ids"]),
         tuple(map(tuple, facts["cores"])),
         _networks(facts),
+        _gives_cpus(variables),
     )
+
+
+def _gives_cpus(variables: dict[str, Any]) -> bool:
+    """Whether the inventory has the host's node give pods CPUs of their own."""
+    return bool(variables.get("kubernetes_cpu_manager") == "static")
 
 
 def _networks(said: dict[str, Any]) -> tuple[str, ...] | None:

@@ -140,15 +140,22 @@ def _resolve(workload: str, chosen: Levels, asked: Scenario) -> Cell:
 
 
 def _check_pinned(cell: Cell) -> None:
-    """Raises Refused where the runtime cannot hold a program to the CPUs that it is given."""
-    asked = {name: getattr(cell.resources, name) for name in ("cpus", "numa")}
-    stated = {name: level for name, level in asked.items() if level is not None}
-    if stated and not runtimes.pins(cell.platform.runtime):
+    """Raises Refused where the runtime cannot hold a program to the CPUs that it is given.
+
+    Where the host chooses them, it gives a program some of its own if it has stated memory, too.
+    """
+    given = cell.resources
+    if runtimes.pins(cell.platform.runtime) or (given.cpus is None and given.numa is None):
+        return
+    if given.numa is not None or given.quota is not None or given.memory is None:
+        names = ("cpus", "memory", "numa", "quota")
+        stated = {name: getattr(given, name) for name in names}
         raise Refused(
-            f"{cell.platform.runtime} does not hold a program to CPUs or a NUMA node",
-            example="quota: [2]",
-            given=f"{cell.platform}, {_flow(stated)}",
-            then=f"give it a quota, or exclude {{runtime: {cell.platform.runtime}, ...}}",
+            f"under {cell.platform.runtime} a program has CPUs of its own where it states as many "
+            "and its memory, and which they are is the node's to say",
+            example='cpus: ["0-1"], memory: [4G]',
+            given=f"{cell.platform}, {_flow({k: v for k, v in stated.items() if v is not None})}",
+            then=f"state both, or exclude {{runtime: {cell.platform.runtime}, ...}}",
         )
 
 

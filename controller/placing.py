@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from strata import networks
+from strata import networks, runtimes, units
 from strata.cell import Cell, Levels
 from strata.errors import Refused
 
@@ -35,6 +35,7 @@ class Host:
     gpus: frozenset[str] | None = None  # by number and by UUID
     siblings: tuple[tuple[int, ...], ...] | None = None  # its CPUs by core
     networks: tuple[str, ...] | None = None  # those that it has; None where they are switched
+    gives_cpus: bool = False  # its node gives pods CPUs of their own
 
 
 Pools = dict[str, list[Host]]  # a cell's name -> the hosts that it runs on in turn
@@ -91,7 +92,18 @@ def _with_resources(cell: Cell, hosts: list[Host]) -> list[Host]:
 
 
 def _lacks(cell: Cell, host: Host) -> str:
-    return lacking(cell.resources, host) or (_lacks(cell.job, host) if cell.job else "")
+    missing = lacking(cell.resources, host) or _lacks_own_cpus(cell, host)
+    return missing or (_lacks(cell.job, host) if cell.job else "")
+
+
+def _lacks_own_cpus(cell: Cell, host: Host) -> str:
+    """Where the host chooses the CPUs of a program, it keeps one for all that has none."""
+    if cell.resources.cpus is None or runtimes.pins(cell.platform.runtime):
+        return ""
+    if not host.gives_cpus:
+        return "a node that gives pods CPUs of their own (kubernetes_cpu_manager: static)"
+    asked, there = len(units.cpu_set(cell.resources.cpus)), len(host.cpus or ())
+    return f"{asked} CPUs beside its own, of {there}" if there and asked >= there else ""
 
 
 def usable(cell: Cell, hosts: list[Host]) -> list[Host]:

@@ -90,8 +90,10 @@ def rehearse(inventory: Path, *more: str) -> None:
 
 
 @contextlib.contextmanager
-def made(inventory: Path, *bundles: str, more: tuple[str, ...] = ()) -> Iterator[Cluster]:
-    """Two nodes that are servers, in the groups of `more` as well.
+def made(
+    inventory: Path, *bundles: str, more: tuple[str, ...] = (), **settings: str
+) -> Iterator[Cluster]:
+    """Two nodes that are servers, in the groups of `more` as well, with settings of the cluster.
 
     Skips where what a cluster is made of was not made before.
     """
@@ -101,7 +103,8 @@ def made(inventory: Path, *bundles: str, more: tuple[str, ...] = ()) -> Iterator
         if not kubernetes_offline.folder(REPO / ".cache", bundle).is_dir():
             pytest.skip(f"the offline folder of {bundle} is not there: ./run-tests says why")
     inventory.mkdir()
-    groups = GROUPS | {name: {"children": {"rehearsal": None}} for name in more}
+    groups: dict[str, Any] = GROUPS | {name: {"children": {"rehearsal": None}} for name in more}
+    groups["kubernetes"] = {**groups["kubernetes"], "vars": settings}
     (inventory / "hosts.yml").write_text(yaml.safe_dump(groups))
     try:
         rehearse(inventory)

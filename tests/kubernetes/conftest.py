@@ -12,8 +12,9 @@ from tools import kubernetes_offline
 
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Cluster]:
-    """Two nodes of a cluster that has no network of pods yet."""
+    """Two nodes of a cluster that has no network of pods yet, and gives pods CPUs of their own."""
     inventory = tmp_path_factory.mktemp("lab") / "inventory"
-    with lab.made(inventory, *kubernetes_offline.BUNDLES) as cluster:
+    bundles = kubernetes_offline.BUNDLES
+    with lab.made(inventory, *bundles, kubernetes_cpu_manager="static") as cluster:
         cluster.call("kubernetes", "main")
         yield cluster

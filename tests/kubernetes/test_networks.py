@@ -7,6 +7,7 @@ measured by them.
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -36,6 +37,24 @@ def test_a_second_time_changes_nothing_and_check_mode_is_clean(deployed: lab.Clu
     for more in ((), ("--check",)):
         again = deployed.call("kubernetes", "main", *more)
         assert re.findall(r"changed=([1-9]\d*)", again) == [], again
+
+
+def test_a_pod_runs_on_cpus_that_nobody_else_has(deployed: lab.Cluster, tmp_path: Path) -> None:
+    """One of two. Which one a pod has, its node says; without a limit it has both."""
+    records = deployed.site("cluster_cpus", tmp_path / "results")
+    assert {record["status"] for record in records} == {"ok"}, [r["reason"] for r in records]
+    ran = {
+        (record["levels"]["runtime"], record["levels"]["cpus"]): record["workload"]["environment"]
+        for record in records
+    }
+    assert {key: len(environment["cpus"]) for key, environment in ran.items()} == {
+        ("native", None): os.cpu_count(),
+        ("kubernetes", None): os.cpu_count(),
+        ("native", "1"): 1,
+        ("kubernetes", "1"): 1,
+    }
+    refused = deployed.call("kubernetes", "main", "-ekubernetes_cpu_manager=none", check=False)
+    assert "is settled when it joins the cluster" in refused
 
 
 def test_a_node_that_is_no_host_of_the_setting_is_left_alone(deployed: lab.Cluster) -> None:

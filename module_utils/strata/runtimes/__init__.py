@@ -43,7 +43,8 @@ class Package(Protocol):
 
     FIELDS: dict[str, Field]  # its keys of a fingerprint
     DAEMONS: tuple[str, ...]  # names of the processes that it runs on a host beside programs
-    # PINS: False where a program cannot be held to a CPU set; all others leave it out
+    # PINS: False where the host chooses the CPUs that a program has of its own; all others leave it
+    # out
 
     def make(self, spec: Spec) -> Runtime:
         """The runtime for one program."""
@@ -132,7 +133,10 @@ def fields() -> dict[str, Field]:
 
 
 def pins(name: str) -> bool:
-    """Whether the runtime of that name can hold a program to a CPU set. Raises Refused."""
+    """Whether the runtime of that name holds a program to the CPUs that it is given.
+
+    Where not, they are as many, and which is the host's to say. Raises Refused.
+    """
     return bool(getattr(get(name), "PINS", True))
 
 

@@ -371,7 +371,9 @@ UNPINNED = {"runtime": ["native", "kubernetes"], "model": ["tiny"]}
         {"factors": {**UNPINNED, "beside": ["near"]}, "backgrounds": {"near": {"cpus": "1"}}},
     ],
 )
-def test_a_runtime_that_pins_nothing_is_not_asked_to(changes: dict[str, Any]) -> None:
+def test_where_the_host_chooses_cpus_none_are_asked_for_by_number(
+    changes: dict[str, Any],
+) -> None:
     """The program would run on any CPU, and the record would say otherwise."""
     host = plan.Host("here", "vm", ("native", "kubernetes"), 2)
     with pytest.raises(Refused, match=r"exclude \{runtime: kubernetes") as refused:
@@ -382,6 +384,23 @@ def test_a_runtime_that_pins_nothing_is_not_asked_to(changes: dict[str, Any]) ->
     factors = {**changes["factors"], name: [None, *changes["factors"][name]]}
     made = make([host], **{**changes, "factors": factors}, exclude=left)
     assert len({slot.trials[0].cell for slot in made.slots}) == 3
+
+
+def test_a_pod_has_cpus_of_its_own_where_its_node_gives_them_and_its_memory_is_stated() -> None:
+    two = frozenset({0, 1})
+    asked = {"factors": UNPINNED, "options": {"cpus": "1", "memory": "1G"}}
+
+    def hosts(*, gives: bool) -> list[plan.Host]:
+        given = {"cpus": two, "memory_total": 2**33, "gives_cpus": gives}
+        return [plan.Host("here", "vm", ("native", "kubernetes"), 2, **given)]
+
+    assert len({slot.trials[0].cell for slot in make(hosts(gives=True), **asked).slots}) == 2
+    with pytest.raises(Refused, match="kubernetes_cpu_manager: static"):
+        make(hosts(gives=False), **asked)
+    with pytest.raises(Refused, match="2 CPUs beside its own, of 2"):
+        make(hosts(gives=True), **{**asked, "options": {"cpus": "0-1", "memory": "1G"}})
+    with pytest.raises(Refused, match="which they are is the node's to say"):
+        make(hosts(gives=True), **{**asked, "options": {**asked["options"], "quota": 1}})
 
 
 def test_a_baseline_that_no_host_can_run_is_refused() -> None:

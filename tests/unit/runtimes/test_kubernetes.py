@@ -22,7 +22,7 @@ from strata.cell import Resources
 from strata.errors import Refused
 from strata.members import Port
 from strata.runtimes import kubernetes
-from strata.runtimes.base import RuntimeLostError, Spec, StartError
+from strata.runtimes.base import RuntimeLostError, Spec
 from strata.runtimes.kubernetes import (
     beside,
     cluster,
@@ -202,9 +202,24 @@ def test_an_end_on_its_hosts_own_network_is_let_in_by_address() -> None:
     assert blocks == [{"cidr": "10.0.0.1/32"}, {"cidr": "10.218.1.1/32"}]
 
 
-def test_a_pinned_program_is_refused_in_a_sentence() -> None:
-    with pytest.raises(StartError, match="not pinned"):
-        job.Kubernetes(spec_of(resources=Resources(cpus="0-1"))).prepare()
+def test_a_program_with_cpus_of_its_own_asks_for_as_many_and_is_looked_at() -> None:
+    given = Resources(cpus="1,3", memory=2**30)
+    (container,) = pod_of(spec_of(resources=given))["containers"]
+    assert container["resources"]["limits"] == {"cpu": "2", "memory": str(2**30)}
+    assert container["resources"]["requests"] == container["resources"]["limits"]
+    assert job.unheld("1,3", {0, 1}) is job.unheld("1,3", None) is job.unheld(None, {0}) is None
+    lost = job.unheld("1,3", {0, 1, 2, 3})
+    assert lost and "asked for 2 CPUs of its own, it may run on 4" in str(lost)
+
+
+def test_the_fingerprint_says_who_gives_pods_their_cpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "has", lambda name: name == "kubelet")
+    settings = tmp_path / "config.yaml"
+    settings.write_text("cgroupDriver: systemd\ncpuManagerPolicy: static\n")
+    assert node.fingerprint(settings)["kubernetes.cpu_manager"] == "static"
+    assert node.fingerprint(tmp_path / "none")["kubernetes.cpu_manager"] == "none"
 
 
 # What the cluster says of a pod, as its API serialises it (docs of core/v1 PodStatus).

@@ -30,7 +30,7 @@ __all__ = [
     "why_not",
 ]
 
-# The kubelet pins the CPUs of a pod by a policy of its own.
+# The kubelet's CPU manager chooses the CPUs of a pod.
 PINS = False
 
 

@@ -32,6 +32,7 @@ class Beside:
     """What `pods.OnNode` is on a node of ours, by what the companion says."""
 
     def __init__(self, spec: Spec, cluster: Cluster) -> None:
+        self.cpus: set[int] | None = None  # its companion does not see them
         self.began = self.at = 0.0
         self.kills: int | None = None
         self._spool, self._cluster = spec.spool, cluster

@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from ... import units
 from ...errors import said
 from ...host import processes
 from ...host.counters import Counters
@@ -34,7 +36,17 @@ HOPELESS = {
     "CreateContainerError": "start",
     "RunContainerError": "start",
 }
-PINNED = "a pod's CPUs are not pinned: leave out cpus and numa, or give it a quota"
+
+
+def unheld(asked: str | None, there: Collection[int] | None) -> RuntimeLostError | None:
+    """Why a program has not as many CPUs of its own as it asked for; None where it has.
+
+    `there` are those that it may run on, None where that is not known yet.
+    """
+    if not asked or there is None or len(there) == len(units.cpu_set(asked)):
+        return None
+    why = f"asked for {len(units.cpu_set(asked))} CPUs of its own, it may run on {len(there)}"
+    return RuntimeLostError(f"{why}: the node's CPU manager has given it none", "start")
 
 
 def terminated(pod: Any) -> Any:
@@ -78,8 +90,6 @@ class Kubernetes:
         self._over, self._closed = threading.Event(), threading.Event()
 
     def prepare(self) -> None:
-        if self._spec.resources.cpus or self._spec.resources.numa is not None:
-            raise StartError(PINNED)
         try:
             self._cluster = Cluster()
             self._place = self._cluster.place
@@ -133,11 +143,14 @@ class Kubernetes:
         if pod.spec.node_name and "scheduled" not in self._times:
             self._times["scheduled"] = time.monotonic()
         state = terminated(pod)
-        lost = None if state else trouble(kind, pod)
+        lost = None if state else trouble(kind, pod) or self._unheld()
         if state:
             self._end(state)
         elif lost:
             self._lose(lost)
+
+    def _unheld(self) -> RuntimeLostError | None:
+        return unheld(self._spec.resources.cpus, self._view.cpus)
 
     def _is_over(self) -> bool:
         return self._over.is_set() or self._closed.is_set()
@@ -146,6 +159,10 @@ class Kubernetes:
         wait_for(lambda: self._view.whole or self._closed.is_set(), LEFT_S)
         if not self._view.whole:
             self._lose(RuntimeLostError("its companion was not heard until the end"))
+            return
+        # It may have ended before the cluster said that it runs.
+        if lost := self._unheld():
+            self._lose(lost)
             return
         code = exit_code(state.exit_code)
         memory = state.reason == "OOMKilled" or processes.out_of_memory(

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...fields import Field
 from ...host import agent
-from ...host.facts import has
+from ...host.facts import has, read_text
 
 # How a node's modules reach the cluster, written by the role; its context has the node's name.
 CONFIG = Path("/etc/kubernetes/trials.conf")
@@ -23,12 +23,15 @@ FIELDS = {
     "kubernetes.kubelet": Field("Kubernetes"),
     "kubernetes.containerd": Field("containerd"),
     "kubernetes.engine": Field("engine of the node, which is another"),
+    "kubernetes.cpu_manager": Field("who gives pods their CPUs"),
 }
 # What each is asked with; the version is the first word of its answer that is one.
 ASKED = {
     "kubernetes.kubelet": ["kubelet", "--version"],
     "kubernetes.containerd": ["containerd", "--version"],
 }
+SETTINGS = Path("/var/lib/kubelet/config.yaml")
+MANAGER = re.compile(r"^cpuManagerPolicy: *(\S+)", re.MULTILINE)
 VERSION = re.compile(r"\bv?\d+\.\d+\.\d+\S*")
 ANSWER_S = 10.0
 
@@ -48,11 +51,13 @@ def why_not(*, root: bool, apt: bool) -> str:
     return "" if apt else "this distribution has no apt to install the node's engine with"
 
 
-def fingerprint() -> dict[str, Any]:
-    """Versions of the node's programs, where the host is a node."""
+def fingerprint(settings: Path = SETTINGS) -> dict[str, Any]:
+    """Versions of the node's programs and its policy for CPUs, where the host is a node."""
     if not has("kubelet"):
         return {}
-    return {key: version(_said(command)) for key, command in ASKED.items()}
+    told = MANAGER.search(read_text(settings) or "")
+    versions = {key: version(_said(command)) for key, command in ASKED.items()}
+    return {**versions, "kubernetes.cpu_manager": told[1] if told else "none"}
 
 
 def version(text: str) -> str | None:

@@ -7,7 +7,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from ... import networks
+from ... import networks, units
 from ..base import SCRATCH, Spec, program, shared_memory
 from . import companion
 from .images import reference
@@ -232,7 +232,10 @@ def _names(spec: Spec) -> str:
 def _limits(spec: Spec) -> Object:
     """What it is given is asked for as well: the pod's class is Guaranteed where both are."""
     given = spec.resources
+    # Whole CPUs, of class Guaranteed: those the node's CPU manager gives to the pod alone.
+    own = len(units.cpu_set(given.cpus)) if given.cpus else 0
     return {
+        **({"cpu": str(own)} if own else {}),
         **({"cpu": f"{round(given.quota * MILLI)}m"} if given.quota else {}),
         **({"memory": str(given.memory)} if given.memory else {}),
         **({"nvidia.com/gpu": str(len(given.gpus))} if given.gpus else {}),

@@ -110,6 +110,7 @@ class OnNode:
         self.began = self.at = 0.0  # when its process was seen to be there, and to end
         self.whole = True  # all that it left is here
         self.kills: int | None = None
+        self.cpus: set[int] | None = None  # those that it may run on; None until it is there
         self._pod, self._uid = "", ""
         self._own: dict[str, Path] = {}
         self._meter: cgroup.Meter | None = None  # of all containers of the pod
@@ -124,6 +125,7 @@ class OnNode:
             time.sleep(LOOK_S)
         try:
             self._own, whole = groups(pid)
+            self.cpus = os.sched_getaffinity(pid)
         except OSError:
             return
         self._meter = cgroup.Meter(whole)
