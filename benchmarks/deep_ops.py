@@ -3,8 +3,9 @@
 Each kernel as the workload calls it (`ours`) against the operation called plainly (`bare`): eagerly
 for products and convolutions, and Keras' layers for cells, over inputs of one feature, since the
 product of the inputs is no part of the kernel. Both live in one process and take chunks of calls in
-turn, in random order in each round. A ratio is formed within its round; printed are the median of
-the rounds' ratios, with their range, and the FLOP/s of ours.
+turn, in random order in each round. A ratio is formed within its round, of the time and of the CPU
+time, which leaves out what other programs took of the cores; printed are the medians of the rounds'
+ratios, the half of them that lies in the middle, and the FLOP/s of ours.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,27 +33,42 @@ KERNELS = (
     "lstm 512x16x25",
     "gru 512x32x25",
 )
-CHUNK_S = 0.5
+CHUNK_S = 0.2  # short, so that both of a round meet the same neighbours
+
+
+@dataclass(frozen=True)
+class Took:
+    """A call, on the average of a chunk (s)."""
+
+    wall: float
+    cpu: float
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--kernels", nargs="+", default=list(KERNELS))
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=25)
     given = parser.parse_args()
     _tensorflow.prepare()
     for name in given.kernels:
-        ratios, rates = compare(name, given.rounds)
-        low, high = min(ratios), max(ratios)
+        ours, plain, flop = compare(name, given.rounds)
+        rounds = list(zip(ours, plain, strict=True))
         print(
-            f"{name:36} {statistics.median(ratios):.3f} of bare ({low:.3f} to {high:.3f}), "
-            f"{statistics.median(rates) / 1e9:8.1f} GFLOP/s",
+            f"{name:36} {said([other.wall / own.wall for own, other in rounds])} of bare, "
+            f"by CPU time {said([other.cpu / own.cpu for own, other in rounds])}, "
+            f"{statistics.median(flop / own.wall for own in ours) / 1e9:8.1f} GFLOP/s",
             flush=True,
         )
 
 
-def compare(name: str, rounds: int) -> tuple[list[float], list[float]]:
-    """Of each round the rate of ours over that of the plain call, and the FLOP/s of ours."""
+def said(ratios: list[float]) -> str:
+    """The median, and the half of the rounds that lies in the middle."""
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
+
+
+def compare(name: str, rounds: int) -> tuple[list[Took], list[Took], int]:
+    """What a call of ours and of the plain one took in each round, and the FLOP of one."""
     from workloads.deep_ops.functions import compiled  # noqa: PLC0415  imports TensorFlow
 
     kernel, order = parse(name), random.Random(1)  # noqa: S311  no secret
@@ -59,21 +76,20 @@ def compare(name: str, rounds: int) -> tuple[list[float], list[float]]:
     calls: dict[str, Callable[[], Any]] = {"ours": ours, "bare": bare(name, ours.operands)}
     for call in calls.values():
         call()
-    chunk = max(1, round(CHUNK_S / seconds(ours, 3)))
-    ratios, rates = [], []
+    chunk = max(1, round(CHUNK_S / timed(ours, 3).wall))
+    found: dict[str, list[Took]] = {who: [] for who in calls}
     for _ in range(rounds):
-        took = {who: seconds(calls[who], chunk) for who in order.sample(list(calls), 2)}
-        ratios.append(took["bare"] / took["ours"])
-        rates.append(kernel.flop("forward") / took["ours"])
-    return ratios, rates
+        for who in order.sample(list(calls), 2):
+            found[who].append(timed(calls[who], chunk))
+    return found["ours"], found["bare"], kernel.flop("forward")
 
 
-def seconds(call: Callable[[], Any], count: int) -> float:
-    """Of one of that many calls."""
-    begin = time.perf_counter()
+def timed(call: Callable[[], Any], count: int) -> Took:
+    """That many calls, one after the other."""
+    begin, cpu = time.perf_counter(), time.process_time()
     for _ in range(count):
         call()
-    return (time.perf_counter() - begin) / count
+    return Took((time.perf_counter() - begin) / count, (time.process_time() - cpu) / count)
 
 
 def bare(name: str, operands: tuple[Any, ...]) -> Callable[[], Any]:
