@@ -37,7 +37,8 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(refused)) from None
         # It is about the hosts and goes with them: what is made is told by what makes it.
         said = {"testbed": book.testbed, "hosts": hosts, "providers": makes, "lives": lives}
-        return {**result, "changed": False, **said, "progress": lines}
+        me = lease.process(os.getppid())
+        return {**result, "changed": False, "controller": me, **said, "progress": lines}
 
 
 def _write(book: ledger.Ledger, given: dict[str, Any]) -> list[str]:

@@ -49,6 +49,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+controller:
+  description: The process of ansible-playbook, with which ends what it waits for.
+  returned: success
+  type: dict
 testbed:
   description: Names the testbed; what a provider makes for it can bear that name.
   returned: success

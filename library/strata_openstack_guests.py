@@ -47,6 +47,10 @@ options:
     description: After so many seconds a server that has told nothing is given up.
     type: float
     default: 600
+  holder:
+    description: The process of ansible-playbook, as M(strata_ledger) tells it. The module ends with it.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Waits for nobody, and tells of the servers that are there with their keys pinned.
@@ -78,6 +82,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.providers.guest import keys
 from ansible.module_utils.strata.providers.openstack import faults, guests
 from ansible.module_utils.strata.providers.openstack.api import connect, telling
+from ansible.module_utils.strata.trial import termination
 
 
 def main() -> None:
@@ -92,10 +97,12 @@ def main() -> None:
             "refused": {"type": "dict", "default": {}},
             "known_hosts": {"type": "path", "required": True},
             "patience": {"type": "float", "default": 600},
+            "holder": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
     given, pinned = module.params, Path(module.params["known_hosts"])
+    termination.ends_with(module.params["holder"])
     with telling(module):
         for host, said in given["refused"].items():
             raise faults.refused(host, said, given["devices"].get(host, ""))

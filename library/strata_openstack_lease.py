@@ -34,6 +34,10 @@ options:
     description: After so many seconds a lease that is not active is given up.
     type: float
     default: 600
+  holder:
+    description: The process of ansible-playbook, as M(strata_ledger) tells it. The module ends with it.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Looks, and asks for nothing.
@@ -64,6 +68,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.providers.openstack import reserved
 from ansible.module_utils.strata.providers.openstack.api import connect, telling
+from ansible.module_utils.strata.trial import termination
 
 
 def main() -> None:
@@ -79,9 +84,11 @@ def main() -> None:
             "hosts": {"type": "int", "default": 0},
             "lease": {"type": "dict", "default": {}},
             "patience": {"type": "float", "default": 600},
+            "holder": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
+    termination.ends_with(module.params["holder"])
     with telling(module):
         reservation, changed = act(module.params, module.check_mode)
     module.exit_json(changed=changed, reservation=reservation)

@@ -59,6 +59,10 @@ options:
     description: After so many seconds a machine that does not answer, or cannot be given back, is given up.
     type: float
     default: 600
+  holder:
+    description: The process of ansible-playbook, as M(strata_ledger) tells it. The module ends with it.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Asks for nothing, and tells of the machines that are there with their keys pinned.
@@ -100,6 +104,7 @@ from ansible.module_utils.strata.providers.guest import keys
 from ansible.module_utils.strata.providers.openstack import free, metal
 from ansible.module_utils.strata.providers.openstack.api import connect, telling
 from ansible.module_utils.strata.providers.openstack.found import found, name
+from ansible.module_utils.strata.trial import termination
 
 
 def main() -> None:
@@ -120,10 +125,12 @@ def main() -> None:
             "key": {"type": "str", "default": "", "no_log": False},
             "folder": {"type": "path"},
             "patience": {"type": "float", "default": 600},
+            "holder": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
     act = {"offered": _offered, "present": _present, "absent": _absent}[module.params["state"]]
+    termination.ends_with(module.params["holder"])
     with telling(module):
         said = act(module.params, module.check_mode)
     module.exit_json(**said)

@@ -77,6 +77,7 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
     making = testbed.begin("spin", results, SLICE)
     making.until(lambda: testbed.node_states()[name] in ("deploying", "active"), "a deploy")
     making.kill()
+    testbed.until_none_waits()
     metal(testbed, openstack_patience=1)
     said = testbed.on("site", "--tags=provision", *SPIN, check=False)
     assert "a node goes from one state to the next, and answers by SSH" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
 from dataclasses import dataclass
@@ -90,12 +91,35 @@ class Testbed(Lab):
                 assert time.monotonic() < deadline
                 time.sleep(1)
 
+    def until_none_waits(self) -> None:
+        """Wait until the modules of a command that was killed have ended with it."""
+        deadline = time.monotonic() + 60
+        while waiting := _waiting():
+            assert time.monotonic() < deadline, f"they outlive their command: {waiting}"
+            time.sleep(0.5)
+
     @property
     def ledger(self) -> ledger.Ledger:
         return ledger.Ledger(REPO / ".cache", ledger.testbed([str(self.inventory)]))
 
 
-def supervise(*command: str) -> None:
-    """Tell what watches over the services of the cloud."""
-    configuration = str(FOLDER / "etc/supervisord.conf")
-    subprocess.run(["supervisorctl", "-c", configuration, *command], check=True)
+def _waiting() -> list[str]:
+    """The modules that wait for the cloud, by how Ansible calls their files."""
+    commands = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            commands.append((process / "cmdline").read_text().replace("\0", " "))
+    return [each for each in commands if "AnsiballZ_strata_openstack_" in each]
+
+
+def supervise(*command: str) -> str:
+    """Tell what watches over the services of the cloud; what it says."""
+    given = ["supervisorctl", "-c", str(FOLDER / "etc/supervisord.conf"), *command]
+    return subprocess.run(given, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def pids() -> dict[str, str]:
+    """The process of each service that runs, by its name."""
+    # cloud:nova-api   RUNNING   pid 4711, uptime 0:01:02
+    lines = map(str.split, supervise("status").splitlines())
+    return {line[0]: line[3].rstrip(",") for line in lines if line[1] == "RUNNING"}
