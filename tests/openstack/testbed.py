@@ -103,13 +103,16 @@ class Testbed(Lab):
         return ledger.Ledger(REPO / ".cache", ledger.testbed([str(self.inventory)]))
 
 
-def _waiting() -> list[str]:
-    """The modules that wait for the cloud, by how Ansible calls their files."""
-    commands = []
+def _waiting() -> list[int]:
+    """The modules that talk to the cloud: they are told which it is, and are no part of it."""
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            commands.append((process / "cmdline").read_text().replace("\0", " "))
-    return [each for each in commands if "AnsiballZ_strata_openstack_" in each]
+            told = (process / "environ").read_bytes()
+            is_module = (process / "comm").read_text().startswith("python")
+            if is_module and b"OS_CLOUD=" in told and b"STRATA_CLOUD=" not in told:
+                found.append(int(process.name))
+    return found
 
 
 def supervise(*command: str) -> str:
