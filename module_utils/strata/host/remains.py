@@ -125,8 +125,22 @@ def _passing(asked: Asked) -> list[str]:
 
 
 def _under_way(programs: Sequence[str]) -> list[str]:
+    """Those that run, each with what it was called for."""
     names = {name[:NAME] for name in programs}
-    return sorted(names & {read_text(path) for path in Path("/proc").glob("[0-9]*/comm")})
+    folders = (
+        path.parent for path in Path("/proc").glob("[0-9]*/comm") if read_text(path) in names
+    )
+    return sorted(
+        f"{read_text(folder / 'comm')} {_called_for(folder)}".strip() for folder in folders
+    )
+
+
+def _called_for(process: Path) -> str:
+    """What the engine told a plugin, by the container network interface; '' of another program."""
+    told = dict(each.partition("=")[::2] for each in read_text(process / "environ").split("\0"))
+    given = dict(each.partition("=")[::2] for each in told.get("CNI_ARGS", "").split(";"))
+    pod = given.get("K8S_POD_NAME")
+    return f"{told.get('CNI_COMMAND')} of {pod}" if pod else ""
 
 
 def leads(rule: str, ranges: Sequence[ipaddress.IPv4Network]) -> bool:

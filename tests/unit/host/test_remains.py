@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from strata.errors import Refused
 from strata.host import facts, remains
 
 # iptables-save v1.8.9 (nf_tables) of a node with Docker, kube-proxy and flannel, shortened.
@@ -103,3 +104,19 @@ def test_a_program_that_is_under_way_is_waited_for(tmp_path: Path) -> None:
     remains.clear({"programs": [name], "paths": [str(folder)]})
     assert name not in {facts.read_text(path) for path in Path("/proc").glob("[0-9]*/comm")}
     assert not folder.exists()
+
+
+def test_one_that_does_not_end_is_told_with_what_it_was_called_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remains, "PATIENCE_S", 0.1)
+    name = f"strata{os.getpid()}"
+    (tmp_path / name).symlink_to(shutil.which("sleep") or "sleep")
+    told = {"CNI_COMMAND": "DEL", "CNI_ARGS": "IgnoreUnknown=1;K8S_POD_NAME=probe-x7k2p"}
+    with subprocess.Popen([tmp_path / name, "60"], env=told) as plugin:
+        try:
+            with pytest.raises(Refused, match="goes within") as refused:
+                remains.clear({"programs": [name]})
+        finally:
+            plugin.kill()
+    assert refused.value.given == f"{name} DEL of probe-x7k2p"
