@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from strata.host import lease
 
-from .lab import Lab, cells, folder, planned, records
+from .lab import Lab, cells, folder, journal, planned, records
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image, pytest.mark.lab]
 
@@ -71,6 +71,45 @@ def test_a_neighbour_runs_beside_the_whole_window(lab: Lab, tmp_path: Path) -> N
     assert len(beside) == 4
     assert all(0.95 <= one["overlap"] <= 1.001 and one["rate"]["value"] > 0 for one in beside)
     assert lab.left() == {}
+
+
+def test_accounts_without_rights_train_alone_and_together(
+    lab: Lab, apptainer: None, tmp_path: Path
+) -> None:
+    """With Apptainer: alone, in a ring and by MPI, on the hosts' network and on VXLAN."""
+    results = tmp_path / "results"
+    lab.site("without_rights", results)
+    assert failures(results) == {} and cells(results) == planned(results)
+    found = list(records(results).values())
+    together = [record for record in found if record["members"]]
+    assert {record["platform"] for record in found} == {
+        f"bare_metal/apptainer/{network}" for network in ("host", "vxlan")
+    }
+    seen = {(record["levels"]["workload"], record["levels"]["network"]) for record in together}
+    assert seen == {
+        (workload, network)
+        for workload in ("tf_image_classification", "all_reduce")
+        for network in ("host", "vxlan")
+    }
+    for record in together:
+        assert [member["host"] for member in record["members"]] == lab.nodes
+        by_mpi = [bool(member["environment"].get("mpi")) for member in record["members"]]
+        assert by_mpi == 2 * [record["levels"]["transport"] == "mpi"]
+        weights = {member["cluster"]["weights"] for member in record["members"]}
+        assert len(weights) == 1, "they share what they have learnt"
+        assert record["metrics"]["goodput"]["value"] > 0
+    proven = [one["setting"] for one in journal(results) if one["event"] == "setting_proven"]
+    assert proven == ["vxlan"]
+    run = folder(results)
+    assert run
+    for node in lab.nodes:
+        told = json.loads((run / f"hosts/{node}.json").read_text())["values"]
+        # Nodes have no /dev/fuse: it starts from the image that native programs have.
+        assert told["apptainer.image"] == "sandbox" and told["apptainer.version"][0].isdigit()
+        assert lab.shell(node, "ls -d /var/lib/strata/apptainer", check=False) == ""
+    assert lab.left() == {}
+    again = changed(lab.site("without_rights", results, "--tags=provision,deploy").stdout)
+    assert set(again) >= set(lab.nodes) and set(again.values()) == {0}
 
 
 @pytest.mark.second_lab
