@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=REPO / ".cache", help="strata_cache")
     given = parser.parse_args()
     os.environ.setdefault("GOTOOLCHAIN", "auto")
+    os.environ.setdefault("GOGC", "400")  # less CPU time for the compiler, for some of the memory
     try:
         missing = [name for name in PROGRAMS if not shutil.which(name)]
         if missing:
@@ -118,8 +119,9 @@ def build(aside: Aside, manifest: dict[str, Any], source: Path, whole: Path) -> 
     linked = ["-ldflags", "-s -w"]
     for place, package in manifest["programs"].items():
         out = ["-o", str(whole / place)]
-        flags = ["-trimpath", "-buildvcs=false", "-mod=readonly", "-tags", tags, *linked, *out]
-        aside.run([*within, "go", "build", *flags, package], GOFLAGS="", CGO_ENABLED="1")
+        flags = ["-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=-dwarf=false"]
+        said = [*flags, "-tags", tags, *linked, *out, package]
+        aside.run([*within, "go", "build", *said], GOFLAGS="", CGO_ENABLED="1")
 
 
 def lay_out(manifest: dict[str, Any], source: Path, whole: Path) -> None:

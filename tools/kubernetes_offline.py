@@ -155,7 +155,8 @@ def build(aside: Aside, name: str, part: Part, tags: dict[str, str]) -> None:
     if "edited" in part:
         edit(module, part)
     run = partial(aside.run, GOFLAGS="", CGO_ENABLED="1" if part.get("cgo") else "0")
-    flags = ["-trimpath", "-buildvcs=false", "-mod=readonly"]
+    # What a debugger would read is not made: the linker would throw it away.
+    flags = ["-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=-dwarf=false"]
     linked = ["-ldflags", _linked(part)]
     for place, package in part["programs"].items():
         chosen = (
