@@ -101,11 +101,16 @@ def test_cells_are_those_of_the_books_and_so_are_their_gradients(cell: str) -> N
     assert found[1][1, 2] == pytest.approx((rise * slope).sum() / 2e-2, rel=0.02, abs=1e-5)
 
 
-def test_a_trial_says_what_bound_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "kernel", ["gemm 64x32x48 nt", "conv 1x8x8x2 4x3x3 p1x1 s1x1", "gru 4x2x30"]
+)
+def test_a_trial_says_what_bound_it(
+    kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_probe, "NUMBERS", 2**16)
     monkeypatch.setattr(_probe, "SIZES", {"cpu": 128})
     found = workloads.workload("deep_ops")
-    asked = {"kernel": "gru 4x2x30", "calls": 5, "warmup_calls": 2, "dtype": "bfloat16"}
+    asked = {"kernel": kernel, "calls": 5, "warmup_calls": 2, "dtype": "bfloat16"}
     with StepLog(tmp_path / "steps.jsonl") as steps:
         context = Context("deep_ops", tmp_path, steps, metrics=found.METRICS)
         monkeypatch.setattr("workloads._tensorflow.configure", lambda *_: None)  # already running
