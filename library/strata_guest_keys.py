@@ -21,6 +21,10 @@ options:
     description: After so many seconds a host that does not answer is given up.
     type: float
     default: 600
+  holder:
+    description: The process of ansible-playbook, as M(strata_ledger) tells it. The module ends with it.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Waits for nobody, and tells of the hosts whose keys are pinned.
@@ -49,6 +53,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.providers.guest import keys
+from ansible.module_utils.strata.trial import termination
 
 
 def main() -> None:
@@ -57,6 +62,7 @@ def main() -> None:
             "hosts": {"type": "dict", "required": True},
             "keys": {"type": "path", "required": True, "no_log": False},
             "patience": {"type": "float", "default": 600},
+            "holder": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
@@ -66,6 +72,7 @@ def main() -> None:
         before = keys.known(pinned)
         hosts = {host: one for host, one in hosts.items() if one["instance"] in before}
         module.exit_json(changed=False, hosts=hosts)
+    termination.ends_with(module.params["holder"])
     guests = {
         host: keys.Guest(one["instance"], one["address"], keys.public(folder, host))
         for host, one in hosts.items()

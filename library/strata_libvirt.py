@@ -46,6 +46,10 @@ options:
     description: With V(begun), after so many seconds a machine without an address is given up.
     type: float
     default: 600
+  holder:
+    description: The process of ansible-playbook, as M(strata_ledger) tells it. The module ends with it.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Reads all the same, and waits for nobody.
@@ -92,6 +96,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.strata.providers.libvirt import api, begun, domain, offer, seen
+from ansible.module_utils.strata.trial import termination
 
 MIB = 2**20
 TELLS = {
@@ -112,10 +117,12 @@ def main() -> None:
             "accelerator": {"type": "str", "default": ""},
             "hosts": {"type": "dict", "default": {}},
             "patience": {"type": "float", "default": 600},
+            "holder": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
     given = {**module.params, "check": module.check_mode}
+    termination.ends_with(given["holder"])
     with api.connected(module, given["uri"]) as connection:
         said = states[given["state"]](connection, given)
     module.exit_json(changed=False, **said)

@@ -70,6 +70,10 @@ options:
     type: str
     choices: [offered, present, absent, found]
     default: present
+  holder:
+    description: The process of ansible-playbook, as M(strata_ledger) tells it. The module ends with it.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Submits and ends nothing.
@@ -115,6 +119,7 @@ from ansible.module_utils.strata import units
 from ansible.module_utils.strata.errors import failing
 from ansible.module_utils.strata.providers.slurm import job
 from ansible.module_utils.strata.providers.slurm.site import Site
+from ansible.module_utils.strata.trial import termination
 
 
 def main() -> None:
@@ -136,12 +141,14 @@ def main() -> None:
             "state_dir": {"type": "path"},
             "become": {"type": "bool", "default": False},
             "patience": {"type": "float", "default": 3600},
+            "holder": {"type": "dict", "default": {}},
             "state": {"type": "str", "choices": list(states), "default": "present"},
         },
         required_if=[("state", "present", ["state_dir"])],
         supports_check_mode=True,
     )
     given = module.params
+    termination.ends_with(given["holder"])
     with failing(module):
         site = Site(given["login"], tuple(given["login_arguments"]))
         said = states[given["state"]](site, given, module.check_mode)

@@ -1,4 +1,4 @@
-"""What waits for a cloud ends with its command; here for one that says nothing at all."""
+"""What waits for a cloud, or for hosts, ends with its command; here for what never answers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ WAITING: dict[str, dict[str, Any]] = {
     "strata_openstack_guests": {"network": "n", "servers": {"vm1": "1"}, "known_hosts": "/none"},
     "strata_openstack_lease": {"testbed": "lab", "hosts": 1, "lease": {"hours": 1}},
 }
+
+
+def whose(command: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """How a module is told of the command with which it ends."""
+    start = lease.start_time(command.pid)
+    return {"host": socket.gethostname(), "pid": command.pid, "start": start}
 
 
 @pytest.fixture
@@ -62,8 +68,18 @@ def mute(
 def test_a_module_that_waits_for_a_cloud_ends_with_its_command(
     name: str, run_module: RunModule, command: subprocess.Popen[bytes], mute: list[str]
 ) -> None:
-    whose = {"host": socket.gethostname(), "pid": command.pid}
-    whose["start"] = lease.start_time(command.pid)
-    result = run_module(name, {"cloud": "mute", "holder": whose, **WAITING[name]})
+    given = {"cloud": "mute", "holder": whose(command), **WAITING[name]}
+    result = run_module(name, given)
     assert mute == ["GET "], "it had asked the cloud"
+    assert result["failed"] and "KeyboardInterrupt" in json.dumps(result)
+
+
+def test_a_module_that_waits_for_hosts_ends_with_its_command(
+    tmp_path: Path, run_module: RunModule
+) -> None:
+    (tmp_path / "host_key-vm1.pub").write_text("ssh-ed25519 AAAA\n")
+    hosts = {"vm1": {"instance": "1", "address": "127.0.0.1"}}
+    with subprocess.Popen(["sleep", "3"]) as command:
+        given = {"hosts": hosts, "keys": str(tmp_path), "holder": whose(command)}
+        result = run_module("strata_guest_keys", given)
     assert result["failed"] and "KeyboardInterrupt" in json.dumps(result)
