@@ -68,6 +68,11 @@ offers:
   description: By host its server's name, its CPUs and memory in bytes, and its placement.
   returned: success
   type: dict
+servers:
+  description: Those of the hosts that are there, with C(id), C(name) and C(status).
+  returned: success
+  type: list
+  elements: dict
 """
 
 from dataclasses import asdict
@@ -126,6 +131,11 @@ def main() -> None:
     module.exit_json(
         changed=False,
         filters=filters,
+        servers=[
+            {"id": there[each].id, "name": each, "status": there[each].status}
+            for each in names.values()
+            if each in there
+        ],
         offers={
             host: {
                 "what": {"server": names[host]},

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from openstack import exceptions
 from strata.errors import Refused
 from strata.providers.guest import keys
-from strata.providers.openstack import faults, found, guests, offer
+from strata.providers.openstack import faults, found, guests, offer, servers
 
 LIMITS = {
     **{"instances": 10, "instances_used": 8},
@@ -47,6 +49,45 @@ def test_a_name_that_the_cloud_does_not_know_is_refused_with_the_nearest() -> No
     offer.check_named("network", "guests", ["guests"], "openstack_network")
     with pytest.raises(Refused, match="did you mean 'guests'"):
         offer.check_named("network", "gests", ["guests", "lan"], "openstack_network")
+
+
+def test_all_servers_are_asked_for_whatever_the_cloud_says_to_one() -> None:
+    asked = {}
+
+    def create_server(**given: Any) -> SimpleNamespace:
+        asked[given["name"]] = given
+        if given["flavor_id"] == "id of none":
+            raise exceptions.BadRequestException("PCI alias gpu is not defined")
+        return SimpleNamespace(id=f"id of {given['name']}")
+
+    def find(name: str, ignore_missing: bool) -> SimpleNamespace:
+        assert not ignore_missing
+        return SimpleNamespace(id=f"id of {name}")
+
+    cloud = SimpleNamespace(
+        compute=SimpleNamespace(create_server=create_server, find_flavor=find),
+        image=SimpleNamespace(find_image=find),
+        network=SimpleNamespace(find_network=find),
+    )
+    wanted = {
+        "vm1": servers.Wanted("small", {"reservation": "r1"}, "#cloud-config"),
+        "vm2": servers.Wanted("none"),
+        "vm3": servers.Wanted("small"),
+    }
+    made, refused = servers.ask(cloud, servers.Same("lab", "disk", "lan", ["ssh"]), wanted)
+    assert made == {"vm1": "id of strata-lab-vm1", "vm3": "id of strata-lab-vm3"}
+    assert refused.keys() == {"vm2"} and "PCI alias gpu" in refused["vm2"]
+    first, last = asked["strata-lab-vm1"], asked["strata-lab-vm3"]
+    own = {name: first.pop(name) for name in ("user_data", "scheduler_hints")}
+    assert base64.b64decode(own["user_data"]) == b"#cloud-config"
+    assert own["scheduler_hints"] == {"reservation": "r1"}
+    assert first == {
+        **last,
+        "name": "strata-lab-vm1",
+        "metadata": {"strata_testbed": "lab", "strata_host": "vm1"},
+    }
+    assert last["security_groups"] == [{"name": "ssh"}]
+    assert last["networks"] == [{"uuid": "id of lan"}] and last["key_name"] == "strata-lab"
 
 
 def test_security_groups_are_there_and_the_network_takes_them() -> None:
