@@ -18,10 +18,6 @@ options:
     description: Whose servers they are. They bear its name, and have the key pair of that name.
     type: str
     required: true
-  image:
-    description: The image that they start from.
-    type: str
-    required: true
   network:
     description: Their network.
     type: str
@@ -32,7 +28,7 @@ options:
     elements: str
     default: []
   hosts:
-    description: By host the C(flavor) of its server, and perhaps C(hints) for the scheduler and C(user_data).
+    description: By host the C(flavor) and the C(image) of its server, and perhaps C(hints) for the scheduler and C(user_data).
     type: dict
     required: true
   holder:
@@ -53,9 +49,8 @@ EXAMPLES = r"""
   strata_openstack_servers:
     cloud: mycloud
     testbed: lab-1
-    image: debian-12
     network: private
-    hosts: {vm1: {flavor: m1.small}}
+    hosts: {vm1: {flavor: m1.small, image: debian-12}}
 """
 
 RETURN = r"""
@@ -79,7 +74,7 @@ def main() -> None:
     text = {"type": "str", "required": True}
     module = AnsibleModule(
         argument_spec={
-            **dict.fromkeys(("cloud", "testbed", "image", "network"), text),
+            **dict.fromkeys(("cloud", "testbed", "network"), text),
             "security_groups": {"type": "list", "elements": "str", "default": []},
             "hosts": {"type": "dict", "required": True},
             "holder": {"type": "dict", "default": {}},
@@ -91,7 +86,7 @@ def main() -> None:
     wanted = {host: servers.Wanted(**one) for host, one in given["hosts"].items()}
     if module.check_mode:
         module.exit_json(changed=bool(wanted), servers={}, refused={})
-    names = ("testbed", "image", "network", "security_groups")
+    names = ("testbed", "network", "security_groups")
     same = servers.Same(**{name: given[name] for name in names})
     with telling(module):
         made, refused = servers.ask(connect(given["cloud"]), same, wanted)

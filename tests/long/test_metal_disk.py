@@ -16,7 +16,7 @@ import yaml
 from tests.integration.lab import folder, records
 from tests.openstack.conftest import cloud, rehearse, testbed
 from tests.openstack.test_metal import WRONG, metal, node
-from tests.openstack.testbed import FOLDER, IPMI, SLICE, SPIN, Testbed
+from tests.openstack.testbed import FOLDER, IPMI, SLICE, SPIN, Testbed, write
 
 __all__ = ["cloud", "testbed"]
 UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
@@ -125,3 +125,30 @@ def test_a_node_whose_bmc_speaks_ipmi_starts_over_the_network_and_gets_its_disk(
     assert "changed=0" in recap, said[-6000:]
     testbed.on("playbooks/teardown", "--limit=testbed")
     assert testbed.node_states() == {}
+
+
+def test_nova_makes_a_server_of_a_node_that_the_cloud_has(testbed: Testbed, tmp_path: Path) -> None:
+    """Of a flavor of bare metal: its image has that kernel, and its host key is given."""
+    rehearse("-erehearsal_cloud_agent=true")
+    results, ironic = tmp_path / "results", testbed.cloud.baremetal
+    given = {"openstack_flavor": "metal", "openstack_network": "metal", "openstack_disk": 4}
+    more = {"openstack_metal_kernel": "linux-image-cloud-amd64"}
+    write(testbed.inventory, {"metal1": {}}, "bare_metal", **given, **more)
+    testbed.on("site", *SPIN, f"-estrata_results={results}")
+    (server,) = testbed.cloud.compute.servers()
+    (node,) = [each for each in ironic.nodes(details=True) if each.instance_id]
+    assert (node.instance_id, node.provision_state) == (server.id, "active")
+    assert testbed.ledger.hosts()["metal1"]["instance"] == server.id
+    assert on_host(testbed, "findmnt", "-no", "SOURCE", "/") == "/dev/vda2"
+    found = records(results).values()
+    assert {record["status"] for record in found} == {"ok"}
+    assert {record["platform"].split("/")[0] for record in found} == {"bare_metal"}
+
+    said = testbed.on("site", "--tags=provision", *SPIN)
+    (recap,) = [line for line in said.splitlines() if line.startswith("metal1 ")]
+    assert "changed=0" in recap, said[-6000:]
+    testbed.on("playbooks/teardown", "--limit=testbed")
+    assert testbed.servers() == {} and testbed.ledger.hosts() == {}
+    assert not [image.name for image in testbed.cloud.image.images()]
+    node = ironic.wait_for_nodes_provision_state([node], "available")[0]
+    assert node.instance_id is None

@@ -76,9 +76,10 @@ class Testbed(Lab):
         return {server.name: server.status for server in self.cloud.compute.servers()}
 
     def node_states(self) -> dict[str, str]:
-        """State by name of bare metal, as the cloud says."""
+        """State by name of bare metal that was enrolled for a testbed, as the cloud says."""
         nodes = self.cloud.baremetal.nodes(details=True)
-        return {node.name: node.provision_state for node in nodes}
+        ours = (node for node in nodes if node.name.startswith("strata-"))
+        return {node.name: node.provision_state for node in ours}
 
     def until_it_answers(self) -> None:
         """Wait until a service that was started again is there."""

@@ -70,17 +70,18 @@ def test_all_servers_are_asked_for_whatever_the_cloud_says_to_one() -> None:
         network=SimpleNamespace(find_network=find),
     )
     wanted = {
-        "vm1": servers.Wanted("small", {"reservation": "r1"}, "#cloud-config"),
-        "vm2": servers.Wanted("none"),
-        "vm3": servers.Wanted("small"),
+        "vm1": servers.Wanted("small", "disk", {"reservation": "r1"}, "#cloud-config"),
+        "vm2": servers.Wanted("none", "disk"),
+        "vm3": servers.Wanted("small", "other"),
     }
-    made, refused = servers.ask(cloud, servers.Same("lab", "disk", "lan", ["ssh"]), wanted)
+    made, refused = servers.ask(cloud, servers.Same("lab", "lan", ["ssh"]), wanted)
     assert made == {"vm1": "id of strata-lab-vm1", "vm3": "id of strata-lab-vm3"}
     assert refused.keys() == {"vm2"} and "PCI alias gpu" in refused["vm2"]
     first, last = asked["strata-lab-vm1"], asked["strata-lab-vm3"]
     own = {name: first.pop(name) for name in ("user_data", "scheduler_hints")}
     assert base64.b64decode(own["user_data"]) == b"#cloud-config"
     assert own["scheduler_hints"] == {"reservation": "r1"}
+    assert (first.pop("image_id"), last.pop("image_id")) == ("id of disk", "id of other")
     assert first == {
         **last,
         "name": "strata-lab-vm1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,9 +18,10 @@ AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Wanted:
-    """Of one server: the name of its flavor, hints for the scheduler, and what it is told."""
+    """Of one server: its flavor and image by name, hints for the scheduler, and what it is told."""
 
     flavor: str
+    image: str
     hints: Mapping[str, Any] = field(default_factory=dict)
     user_data: str = ""
 
@@ -30,7 +31,6 @@ class Same:
     """What all servers of a testbed have, by names."""
 
     testbed: str
-    image: str
     network: str
     security_groups: Iterable[str] = ()
 
@@ -42,9 +42,8 @@ def ask(
 
     Raises openstack's exceptions where the cloud does not answer.
     """
-    flavors = {one.flavor for one in wanted.values()}
-    known = {flavor: cloud.compute.find_flavor(flavor, ignore_missing=False) for flavor in flavors}
-    image = cloud.image.find_image(same.image, ignore_missing=False)
+    flavors = _ids(cloud.compute.find_flavor, (one.flavor for one in wanted.values()))
+    images = _ids(cloud.image.find_image, (one.image for one in wanted.values()))
     network = cloud.network.find_network(same.network, ignore_missing=False)
 
     def one(host: str) -> tuple[str, str]:
@@ -53,8 +52,8 @@ def ask(
         try:
             server = cloud.compute.create_server(
                 name=name(same.testbed, host),
-                image_id=image.id,
-                flavor_id=known[asked.flavor].id,
+                image_id=images[asked.image],
+                flavor_id=flavors[asked.flavor],
                 networks=[{"uuid": network.id}],
                 key_name=name(same.testbed),
                 metadata={"strata_testbed": same.testbed, "strata_host": host},
@@ -74,3 +73,7 @@ def ask(
         {host: number for host, (number, _) in answers.items() if number},
         {host: said for host, (number, said) in answers.items() if not number},
     )
+
+
+def _ids(find: Callable[..., Any], names: Iterable[str]) -> dict[str, str]:
+    return {name: find(name, ignore_missing=False).id for name in set(names)}
