@@ -206,6 +206,10 @@ def test_a_key_that_was_given_is_asked_for_nowhere(tmp_path: Path) -> None:
     asked = dataclasses.replace(ASKED, host_keys={"vm1": "ssh-ed25519 given"})
     one = guests.wait(SimpleNamespace(compute=compute), asked, tmp_path / "none", 60)
     assert one["vm1"].key == "ssh-ed25519 given" and not compute.asked
+    compute.answers = {"id1": [server("BUILD")]}
+    with pytest.raises(Refused, match="vm1: not after 0 s"):
+        guests.wait(SimpleNamespace(compute=compute), asked, tmp_path / "none", 0)
+    assert not compute.asked
 
 
 def test_a_fault_ends_the_waiting(tmp_path: Path) -> None:

@@ -121,6 +121,13 @@ def _console(cloud: Any, server: str) -> str:
 
 def _late(cloud: Any, asked: Asked, found: Mapping[str, Guest], patience_s: float) -> Refused:
     host = next(name for name in asked.servers if name not in found)
+    if host in asked.host_keys:
+        return Refused(
+            "a server is active, with an address, before it is given up",
+            given=f"{host}: not after {patience_s:.0f} s",
+            then="see how far it is: openstack server show; a machine may need a longer "
+            "openstack_patience, and the same command goes on",
+        )
     lines = _console(cloud, asked.servers[host]).splitlines()
     last = [line for line in lines if line.strip()][-3:]
     return Refused(
