@@ -149,5 +149,4 @@ class _Reduction:
         gone = select.POLLRDHUP | select.POLLHUP | select.POLLERR
         for fd, events in poll.poll():
             if fd == self.onward.fd and events & gone and not events & select.POLLIN:
-                self.onward.receive_some(memoryview(bytearray(1)))  # says why
-                raise self.onward.lost()
+                raise self.onward.gone()

@@ -164,6 +164,16 @@ class Link:
         how = f"{why.strerror or why}" if why else "it closed its connection"
         return PeerError(f"{self.peer} was lost: {how}")
 
+    def gone(self) -> PeerError:
+        """The error of a connection that has ended: why stands behind what was sent before."""
+        into = memoryview(bytearray(4096))
+        try:
+            while self.receive_some(into):
+                pass
+        except PeerError as error:
+            return error
+        return self.lost()
+
     def close(self) -> None:
         """What was sent before still arrives."""
         self.socket.close()

@@ -20,7 +20,7 @@ from tests.conftest import PATIENCE_S
 
 np = pytest.importorskip("numpy")
 
-from workloads import _goodput, _wire  # noqa: E402
+from workloads import _goodput, _ring, _wire  # noqa: E402
 from workloads._cluster import Team  # noqa: E402
 from workloads._options import BadInputError  # noqa: E402
 from workloads._place import Place  # noqa: E402
@@ -298,6 +298,32 @@ def test_a_peer_behind_a_cut_cable_is_noticed(nodes: list[str], pause: float) ->
     ip(nodes[2], "link", "set", "port1", "nomaster")  # both nodes still have their carrier
     _, error = processes[0].communicate(timeout=PATIENCE_S)
     assert "worker 1 at 10.231.78.2:29400 was lost: Connection timed out" in error, error
+
+
+def test_why_a_peer_was_lost_stands_behind_what_it_had_sent() -> None:
+    """One that is ahead has said that it is ready for the next vector, and nobody has read it."""
+    (onward, after), (inward, before) = pair(), pair()
+    next_ = Place.parse(clusters("ring", 2)[0]).workers[1]
+    links = _wire.Link(onward, next_, 60), _wire.Link(inward, next_, 60)
+    lost: list[PeerError] = []
+
+    def reduce() -> None:
+        try:
+            Ring(0, 2, links).reduce(np.ones(8, np.float32))
+        except PeerError as error:
+            lost.append(error)
+
+    thread = threading.Thread(target=reduce)
+    thread.start()
+    after.sendall(_ring.READY * 2)
+    assert len(after.recv(16, socket.MSG_WAITALL)) == 16  # all of the chunk: it awaits the other
+    after.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    after.close()  # with a reset, as a kernel says that it knows nothing of the connection
+    thread.join(PATIENCE_S)
+    assert [str(error) for error in lost] == [f"{next_} was lost: Connection reset by peer"]
+    before.close()
+    for link in links:
+        link.close()
 
 
 def test_a_message_that_no_peer_sends_is_refused() -> None:
