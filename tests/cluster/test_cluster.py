@@ -15,6 +15,7 @@ import pytest
 from tests.cluster import lab
 
 pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
+OTHERS = "/etc/cni/net.d/87-other.conflist"
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,16 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Cluster]:
     with lab.made(tmp_path_factory.mktemp("lab") / "inventory", "kubernetes") as cluster:
         cluster.call("kubernetes", "main")
         yield cluster
+
+
+def test_a_network_that_somebody_left_behind_is_refused(deployed: lab.Cluster) -> None:
+    """The engine takes the first that it finds, whoever was asked for."""
+    deployed.shell(2, f"mkdir -p /etc/cni/net.d && touch {OTHERS}")
+    refused = deployed.flannel("udp", "present", check=False)
+    assert f"node2 has {OTHERS}, and flannel_udp is asked for" in refused
+    assert "node1 has" not in refused and re.findall(r"changed=([1-9]\d*)", refused) == []
+    deployed.flannel("udp", "check")  # that of a run that was killed is left before a switch
+    deployed.shell(2, f"rm {OTHERS}")
 
 
 def test_the_dirty_switch_is_refused(deployed: lab.Cluster) -> None:
@@ -73,3 +84,8 @@ def test_ends_a_service_and_two_workers_that_train(deployed: lab.Cluster, tmp_pa
 def test_a_cluster_goes_and_is_looked_for(deployed: lab.Cluster) -> None:
     deployed.call("kubernetes", "absent")
     deployed.call("kubernetes", "prove")
+    deployed.shell(2, f"touch {OTHERS}")
+    for entry in (("flannel", "check", "-esetting_name=flannel_udp"), ("kubernetes", "main")):
+        refused = deployed.call(*entry, check=False)
+        assert "node2 has /etc/cni/net.d" in refused
+        assert re.findall(r"changed=([1-9]\d*)", refused) == []

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,13 @@ def look(
     for name in needs:
         _try(network, host, name)
     found = places(network, subnet, hosts)
-    for each in filter(None, (subnet, *(() if there and Path(there).exists() else others))):
+    ranges = [each for each in (subnet, *others) if each]
+    for each in ranges:
         places(network, each, hosts)
-        _check_overlap(network, host, Range(each), set(own))
+    _check_apart(network, ranges)
+    for each in [subnet] if there and Path(there).exists() else ranges:
+        if each:
+            _check_overlap(network, host, Range(each), set(own))
     device = _device(hosts[host], host)
     room = min([device["mtu"], *map(_mtu_to, filter(None, hosts.values()))]) - overhead
     if mtu > room:
@@ -157,6 +162,18 @@ def _try(network: str, host: str, name: str) -> None:
             given=said,
             then=f"load the module on {host}, or leave the network out",
         )
+
+
+def _check_apart(network: str, ranges: Iterable[str]) -> None:
+    """Raises Refused where two of the network's own ranges have an address in common."""
+    for one, other in combinations(map(Range, ranges), 2):
+        if one.overlaps(other):
+            raise Refused(
+                f"the ranges of {network} have no address in common",
+                example="10.218.0.0/16 and 10.219.0.0/16",
+                given=f"{one} and {other}",
+                then="give each of them a range of its own",
+            )
 
 
 def _check_overlap(network: str, host: str, subnet: Range, own: set[str]) -> None:

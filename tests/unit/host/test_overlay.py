@@ -61,6 +61,17 @@ def test_a_subnet_that_somebody_has_is_refused_with_both_ranges(told: Any) -> No
     assert look(own=["flannel.1"]).mtu == 1450, "its own from before"
 
 
+def test_ranges_that_overlap_are_refused_with_both_whoever_has_the_network(told: Any) -> None:
+    pods, services = "10.218.0.0/16", "10.218.128.0/20"
+    for there in ("", "/"):
+        with pytest.raises(Refused, match="given: 10.218.0.0/16 and 10.218.128.0/20"):
+            look(subnet="", others=[pods, services], there=there)
+    hosts = {"dst": services, "dev": "eth0"}
+    told["route show"].append(hosts)
+    with pytest.raises(Refused, match="and on node1 10.218.128.0/20 by eth0"):
+        look(subnet="", others=[pods, "10.219.0.0/16"])
+
+
 @pytest.mark.parametrize("subnet", ["10.214.0.0/23", "10.214.0.1/16", "nonsense"])
 def test_a_subnet_without_room_for_all_hosts_is_refused(told: Any, subnet: str) -> None:
     with pytest.raises(Refused, match="a range of 256 addresses for each"):
