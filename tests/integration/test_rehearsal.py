@@ -79,6 +79,12 @@ def test_nodes_are_servers(lab: Lab) -> None:
         assert lab.node(number, "hostname").strip() == f"node{number}"
         listening = {line.split()[3] for line in lab.node(number, "ss", "-Hltn").splitlines()}
         assert {at for at in listening if not at.startswith("127.")} == {"0.0.0.0:22", "[::]:22"}
+        # In each hierarchy of control groups that it sees, it has one.
+        told = lab.node(number, "cat", "/proc/1/cgroup").splitlines()
+        groups = dict(line.split(":", 2)[1:] for line in told)
+        mounts = [line.split() for line in lab.node(number, "cat", "/proc/mounts").splitlines()]
+        seen = {Path(place).name for _, place, kind, *_ in mounts if kind == "cgroup"}
+        assert [name for name in seen if groups.get(name) == "/"] == []
 
 
 def test_login_is_by_the_labs_key_alone(lab: Lab, tmp_path: Path) -> None:

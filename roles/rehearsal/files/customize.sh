@@ -6,7 +6,9 @@ root=$1
 here=$(dirname "$0")
 
 (cd "$here/node" && find . -type f -exec install -D --mode=0644 '{}' "$root/{}" ';')
-chmod 0755 "$root/usr/sbin/rehearsal-init"
+chmod 0755 "$root"/usr/sbin/rehearsal-*
+install -d "$root/etc/systemd/system/sysinit.target.wants"
+ln -s ../rehearsal-groups.service "$root/etc/systemd/system/sysinit.target.wants"
 if [ -n "$(ls "$CERTIFICATES")" ]; then
   cp "$CERTIFICATES"/*.crt "$root/usr/local/share/ca-certificates/"
   chroot "$root" update-ca-certificates >/dev/null
