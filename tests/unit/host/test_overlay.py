@@ -64,11 +64,11 @@ def test_a_subnet_that_somebody_has_is_refused_with_both_ranges(told: Any) -> No
 def test_ranges_that_overlap_are_refused_with_both_whoever_has_the_network(told: Any) -> None:
     pods, services = "10.218.0.0/16", "10.218.128.0/20"
     for there in ("", "/"):
-        with pytest.raises(Refused, match="given: 10.218.0.0/16 and 10.218.128.0/20"):
+        with pytest.raises(Refused, match=r"given: 10\.218\.0\.0/16 and 10\.218\.128\.0/20"):
             look(subnet="", others=[pods, services], there=there)
     hosts = {"dst": services, "dev": "eth0"}
     told["route show"].append(hosts)
-    with pytest.raises(Refused, match="and on node1 10.218.128.0/20 by eth0"):
+    with pytest.raises(Refused, match=r"and on node1 10\.218\.128\.0/20 by eth0"):
         look(subnet="", others=[pods, "10.219.0.0/16"])
 
 
