@@ -26,6 +26,18 @@ pytestmark = [pytest.mark.root, pytest.mark.docker]
 NETWORK = "flannel_udp"
 API = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 HELD = "/root/held.yaml"
+KUBELET = "/var/lib/kubelet/config.yaml"
+# A node that is always short of memory, and is believed when it no longer is.
+PRESSURE = 'evictionHard: {memory.available: "99%"}\nevictionPressureTransitionPeriod: 1s'
+KUBECTL = "kubectl --kubeconfig=/etc/kubernetes/admin.conf --namespace=strata"
+# As a drain asks for it, of each pod of a trial.
+EVICT = f"""
+for pod in $({KUBECTL} get pods -o name | cut -d/ -f2); do
+  echo '{{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {{"name": "'$pod'"}}}}' |
+    {KUBECTL} create --raw /api/v1/namespaces/strata/pods/$pod/eviction -f -
+done
+"""
+REMOVE_IMAGES = "ctr -n k8s.io images ls -q | grep workload: | xargs ctr -n k8s.io images rm"
 
 
 @pytest.fixture
@@ -103,6 +115,53 @@ def test_the_control_plane_is_gone(site: Lab, deployed: lab.Cluster, tmp_path: P
     deployed.shell(1, f"mv {HELD} {API}")
     site.site("cluster_faults", results, AGAIN)
     assert whole(results)
+
+
+def test_what_a_cluster_does_to_a_pod_is_the_cause_on_the_record(
+    site: Lab, deployed: lab.Cluster, tmp_path: Path
+) -> None:
+    """Killed for memory, and without room on a node."""
+    results = tmp_path / "results"
+    site.site("cluster_causes", results)
+    found = records(results).values()
+    causes = {
+        (record["levels"]["fail"], record["levels"]["quota"]): record["reason"] for record in found
+    }
+    print(causes)
+    assert causes["no", None] is None
+    assert causes["memory", None]["cause"] == "memory"
+    assert causes["no", 1.5]["cause"] == "unschedulable"
+    assert "Insufficient cpu" in causes["no", 1.5]["message"]
+
+
+def test_pods_that_are_evicted_and_an_image_that_is_gone(
+    site: Lab, deployed: lab.Cluster, tmp_path: Path
+) -> None:
+    """By their node, which lacks memory as far as it is told, and by somebody who drains it."""
+    results, slice_name = tmp_path / "results", "-estrata_slice=ended"
+    running = site.begin("cluster_causes", results, slice_name)
+    (host,) = running.until_trial(count=0)["hosts"]
+    node = int(host[-1])
+    deployed.shell(node, f"cp {KUBELET} {KUBELET}.kept; echo '{PRESSURE}' >>{KUBELET}")
+    try:
+        deployed.shell(node, "systemctl restart kubelet")
+        running.until(lambda: len(only(results)) == 1, "an eviction by the node")
+    finally:
+        deployed.shell(node, f"mv {KUBELET}.kept {KUBELET}; systemctl restart kubelet")
+    running.until_trial(count=1)
+    deployed.shell(1, EVICT)
+    deployed.shell(1, REMOVE_IMAGES)
+    deployed.shell(2, REMOVE_IMAGES)
+    assert running.end() == 0, running.text()[-4000:]
+    reasons = [r["reason"] for r in sorted(records(results).values(), key=lambda r: r["position"])]
+    print(reasons)
+    assert [reason["cause"] for reason in reasons] == ["evicted", "evicted", "image"]
+    assert "memory" in reasons[0]["message"] and "EvictionAPI" in reasons[1]["message"]
+    run = folder(results)
+    assert run
+    again = '-e{"strata_retry": ["image"]}'
+    site.site("cluster_causes", results, slice_name, again, f"-estrata_run={run.name}")
+    assert sorted(only(results).values()) == ["evicted", "evicted"], "deploy brings the image back"
 
 
 def test_a_node_is_powered_off_and_on_again(

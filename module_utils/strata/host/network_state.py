@@ -44,6 +44,12 @@ PUBLISHED = re.compile(
     r"|-A POSTROUTING -s (?P<address>\S+/32) -d (?P=address) .*-j MASQUERADE"
     r"|-A PREROUTING -d \S+/32 ! -i \S+ .*-j DROP"
 )
+# Those of an engine's name server in a container, at ports that it draws at each start: a node of a
+# rehearsal lab is one.
+NAMES = re.compile(
+    r"-A DOCKER_OUTPUT -d 127\.0\.0\.11/32 .*-j DNAT --to-destination 127\.0\.0\.11:\d+"
+    r"|-A DOCKER_POSTROUTING -s 127\.0\.0\.11/32 .*-j SNAT --to-source :53"
+)
 # Kinds of programs that touch packets. What systemd has for its units comes and goes with these.
 PACKET_PROGRAMS = re.compile(
     r"sched_|xdp|sk_|sock_ops|cgroup_s(kb|ock)|lwt_|flow_dissector|netfilter"
@@ -271,8 +277,9 @@ def _savers(version: str) -> Iterator[tuple[str, str]]:
 def iptables_lines(text: str) -> list[str]:
     """Chains and rules of `iptables-save`, each with its table.
 
-    Left out are the rules of published ports (PUBLISHED), and chains of the kernel's own that let
-    everything pass: these come into being as soon as somebody looks at a table.
+    Left out are the rules of published ports and of an engine's name server (PUBLISHED, NAMES), and
+    chains of the kernel's own that let everything pass: these come into being as soon as somebody
+    looks at a table.
     """
     table, found = "", []
     for line in text.splitlines():
@@ -282,7 +289,7 @@ def iptables_lines(text: str) -> list[str]:
             chain, policy, *_ = line[1:].split()
             if policy != "ACCEPT":
                 found.append(f"{table}: chain {chain}" + ("" if policy == "-" else f" {policy}"))
-        elif line.startswith("-A") and not PUBLISHED.fullmatch(line):
+        elif line.startswith("-A") and not (PUBLISHED.fullmatch(line) or NAMES.fullmatch(line)):
             found.append(f"{table}: {line}")
     return found
 

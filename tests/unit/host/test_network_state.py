@@ -75,6 +75,20 @@ def test_rules_of_a_containers_published_port_are_left_out_and_its_like_are_not(
     assert network_state.iptables_lines(f"*nat\n{left}\n") == [f"nat: {left}"]
 
 
+def test_an_engines_name_server_has_other_ports_after_each_start() -> None:
+    server = "-j DNAT --to-destination 127.0.0.11:"
+    text = f"""*nat
+-A OUTPUT -d 127.0.0.11/32 -j DOCKER_OUTPUT
+-A DOCKER_OUTPUT -d 127.0.0.11/32 -p udp -m udp --dport 53 {server}39522
+-A DOCKER_POSTROUTING -s 127.0.0.11/32 -p udp -m udp --sport 39522 -j SNAT --to-source :53
+-A DOCKER_OUTPUT -d 127.0.0.12/32 -p udp -m udp --dport 53 {server}39522
+"""
+    assert network_state.iptables_lines(text) == [
+        "nat: -A OUTPUT -d 127.0.0.11/32 -j DOCKER_OUTPUT",
+        f"nat: -A DOCKER_OUTPUT -d 127.0.0.12/32 -p udp -m udp --dport 53 {server}39522",
+    ]
+
+
 def test_of_nft_what_iptables_does_not_tell() -> None:
     assert network_state.nft_lines(NFT, IPTABLES) == [
         "nft table inet own, set seen: type ipv4_addr",

@@ -246,6 +246,19 @@ def state(kind: str, **told: Any) -> dict[str, Any]:
         ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "evicted", "low on"),
         (
             {
+                "phase": "Running",
+                "conditions": [
+                    {
+                        **{"type": "DisruptionTarget", "status": "True"},
+                        **{"reason": "EvictionByEvictionAPI", "message": "drained"},
+                    }
+                ],
+            },
+            "evicted",
+            "EvictionByEvictionAPI: drained",
+        ),
+        (
+            {
                 "phase": "Pending",
                 "conditions": [
                     {
@@ -263,7 +276,8 @@ def state(kind: str, **told: Any) -> dict[str, Any]:
     ],
 )
 def test_what_will_never_run_has_its_cause(status: dict[str, Any], cause: str, words: str) -> None:
-    found = job.trouble("MODIFIED", said(status))
+    pod = said(status)
+    found = job.evicted(pod) or job.trouble("MODIFIED", pod)
     assert found is not None
     assert found.cause == cause and words in str(found)
 
@@ -275,6 +289,7 @@ def test_what_may_run_yet_is_waited_for() -> None:
         state("running"),
     ):
         assert job.trouble("MODIFIED", said(status)) is None
+        assert job.evicted(said(status)) is None
         assert job.terminated(said(status)) is None
     assert job.trouble("DELETED", said({"phase": "Running"})) is not None
     assert job.terminated(said(state("terminated", exitCode=137))).exit_code == 137

@@ -56,11 +56,23 @@ def terminated(pod: Any) -> Any:
     return next(filter(None, states), None)
 
 
+def evicted(pod: Any) -> RuntimeLostError | None:
+    """That the cluster ends a pod that runs: its node lacks something, or somebody drains it.
+
+    The pod's container then ends as if its program had, and this is all that tells the one from
+    the other.
+    """
+    if pod.status.reason == "Evicted":
+        return RuntimeLostError(str(pod.status.message), "evicted")
+    for one in pod.status.conditions or []:
+        if one.type == "DisruptionTarget" and one.status == "True":
+            return RuntimeLostError(f"{one.reason}: {one.message}", "evicted")
+    return None
+
+
 def trouble(kind: str, pod: Any) -> RuntimeLostError | None:
     """Why a pod will never run its program, by what the cluster says of it; None where it may."""
     status = pod.status
-    if status.reason == "Evicted":
-        return RuntimeLostError(str(status.message), "evicted")
     for one in status.conditions or []:
         if one.type == "PodScheduled" and one.reason == "Unschedulable":
             return RuntimeLostError(str(one.message), "unschedulable")
@@ -143,11 +155,13 @@ class Kubernetes:
         if pod.spec.node_name and "scheduled" not in self._times:
             self._times["scheduled"] = time.monotonic()
         state = terminated(pod)
-        lost = None if state else trouble(kind, pod) or self._unheld()
-        if state:
-            self._end(state)
-        elif lost:
+        lost = evicted(pod)
+        if not lost and not state:
+            lost = trouble(kind, pod) or self._unheld()
+        if lost:
             self._lose(lost)
+        elif state:
+            self._end(state)
 
     def _unheld(self) -> RuntimeLostError | None:
         return unheld(self._spec.resources.cpus, self._view.cpus)
