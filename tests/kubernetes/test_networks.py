@@ -16,6 +16,7 @@ import pytest
 from tests.cluster import lab
 
 pytestmark = [pytest.mark.root, pytest.mark.docker]
+KUBECTL = "kubectl --kubeconfig=/etc/kubernetes/admin.conf"
 # Whether it enforces policies, and its MTU between two hosts.
 NETWORKS = {
     "flannel_vxlan": ("not enforced", 1450),
@@ -57,16 +58,27 @@ def test_a_pod_runs_on_cpus_that_nobody_else_has(deployed: lab.Cluster, tmp_path
     assert "is settled when it joins the cluster" in refused
 
 
-def test_a_node_that_is_no_host_of_the_setting_is_left_alone(deployed: lab.Cluster) -> None:
-    """Nobody would clean it."""
-    given = ("-esetting_name=flannel_host_gw", "--limit=node1")
+def nodes(deployed: lab.Cluster) -> set[str]:
+    return set(deployed.shell(1, f"{KUBECTL} get nodes -o name | cut -d/ -f2").split())
+
+
+def test_a_node_joins_is_no_host_of_a_network_and_goes(deployed: lab.Cluster) -> None:
+    """Nobody would clean it of a network that is made on the others."""
+    lab.rehearse(deployed.inventory, "-erehearsal_nodes=3")
+    deployed.call("kubernetes", "main")
+    assert nodes(deployed) == {"node1", "node2", "node3"}
+    given = ("-esetting_name=flannel_host_gw", "--limit=node1,node2")
     deployed.call("flannel", "present", *given)
     asked = "-n kube-flannel get pods -o jsonpath='{.items[*].spec.nodeName}'"
-    pods = deployed.shell(1, f"kubectl --kubeconfig=/etc/kubernetes/admin.conf {asked}").split()
-    conf = "ls /etc/cni/net.d"
-    here, beside = deployed.shell(1, conf), deployed.shell(2, conf)
+    pods = deployed.shell(1, f"{KUBECTL} {asked}").split()
+    has = [deployed.shell(number, "ls /etc/cni/net.d 2>/dev/null || true") for number in (1, 2, 3)]
     deployed.call("flannel", "absent", *given)
-    assert set(pods) == {"node1"} and here and not beside
+    assert set(pods) == {"node1", "node2"} and has == [*["10-flannel.conflist\n"] * 2, ""]
+
+    deployed.call("kubernetes", "remove", "--limit=node3")
+    deployed.call("kubernetes", "prove", "--limit=node3")
+    assert nodes(deployed) == {"node1", "node2"}
+    lab.rehearse(deployed.inventory)
 
 
 def test_each_network_is_switched_to_proven_measured_and_left_without_a_trace(
