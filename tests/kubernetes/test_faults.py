@@ -50,17 +50,26 @@ def site(deployed: lab.Cluster) -> Iterator[Lab]:
 def begun(site: Lab, deployed: lab.Cluster, results: Path) -> Running:
     """A run that measures on the network: its server has answered."""
     running = site.begin("cluster_faults", results)
-
-    def measuring() -> bool:
-        last = (journal(results) or [{"event": ""}])[-1]
-        if last["event"] != "slot_started":
-            return False
-        levels = slot_of(results, last["slot"])["trials"][0]["levels"]
-        there = (deployed.shell(node, f"{MEASURED} || true") for node in (1, 2))
-        return levels["network"] == NETWORK and any(there)
-
-    running.until(measuring, "a trial on the network")
+    measuring(running, deployed, NETWORK)
     return running
+
+
+def measuring(running: Running, deployed: lab.Cluster, network: str, done: int = 0) -> int:
+    """Wait until a trial on that network measures, after so many; the number of a node of its."""
+    found: list[int] = []
+
+    def seen() -> bool:
+        events = journal(running.results) or [{"event": ""}]
+        ended = sum(event["event"] == "slot_finished" for event in events)
+        if events[-1]["event"] != "slot_started" or ended < done:
+            return False
+        levels = slot_of(running.results, events[-1]["slot"])["trials"][0]["levels"]
+        there = [node for node in (1, 2) if deployed.shell(node, f"{MEASURED} || true")]
+        found[:] = there if levels["network"] == network else []
+        return bool(found)
+
+    running.until(seen, "a trial on the network")
+    return found[0]
 
 
 def switches(results: Path) -> list[str]:
@@ -140,15 +149,14 @@ def test_pods_that_are_evicted_and_an_image_that_is_gone(
     """By their node, which lacks memory as far as it is told, and by somebody who drains it."""
     results, slice_name = tmp_path / "results", "-estrata_slice=ended"
     running = site.begin("cluster_causes", results, slice_name)
-    (host,) = running.until_trial(count=0)["hosts"]
-    node = int(host[-1])
+    node = measuring(running, deployed, "host")
     deployed.shell(node, f"cp {KUBELET} {KUBELET}.kept; echo '{PRESSURE}' >>{KUBELET}")
     try:
         deployed.shell(node, "systemctl restart kubelet")
         running.until(lambda: len(only(results)) == 1, "an eviction by the node")
     finally:
         deployed.shell(node, f"mv {KUBELET}.kept {KUBELET}; systemctl restart kubelet")
-    running.until_trial(count=1)
+    measuring(running, deployed, "host", done=1)
     deployed.shell(1, EVICT)
     deployed.shell(1, REMOVE_IMAGES)
     deployed.shell(2, REMOVE_IMAGES)

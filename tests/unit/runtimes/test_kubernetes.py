@@ -361,6 +361,26 @@ def test_a_pod_of_each_set_stands_on_the_host_or_it_is_said_which(tmp_path: Path
         ends.look("kube-flannel", ["probe", "closed"], "10.0.0.2", tasks=tmp_path)
 
 
+def test_a_pod_has_gone_when_its_engine_has_given_back_its_network(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The sandbox goes before that, and the pod itself before the sandbox."""
+    network, there = tmp_path / "cni-1", list[pods.Sandbox]()
+    network.touch()
+    monkeypatch.setattr(pods, "sandboxes", lambda _: there)
+    view = pods.OnNode()
+    view._pod = "p"
+    view.note_network()
+    assert view.given_back(), "a pod on its host's own network"
+    there[:] = [pods.Sandbox("p", str(network), 0.0), pods.Sandbox("q", "/", 0.0)]
+    view.note_network()
+    there.clear()
+    view.note_network()
+    assert not view.given_back()
+    network.unlink()
+    assert view.given_back()
+
+
 def test_both_outputs_are_told_apart(tmp_path: Path) -> None:
     log = tmp_path / "strata_p_u/program/0.log"
     log.parent.mkdir(parents=True)
