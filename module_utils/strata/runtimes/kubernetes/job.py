@@ -223,8 +223,8 @@ class Kubernetes:
         self._view.note_network()
         try:
             self._cluster.remove(of(self._spec.name))
-            # The cluster forgets a pod that has ended at once, its node later: what comes next must not
-            # take away the network's agent, for which the engine then waits a minute.
+            # The cluster forgets a pod that has ended at once, its node later. If the network's
+            # agent were taken away before that, the engine would wait for it for a minute.
             wait_for(self._view.given_back, GIVEN_BACK_S)
         except GONE as error:
             raise OSError(f"Kubernetes: {said(error)}") from error
