@@ -295,6 +295,29 @@ def test_what_may_run_yet_is_waited_for() -> None:
     assert job.terminated(said(state("terminated", exitCode=137))).exit_code == 137
 
 
+def test_why_a_program_was_killed_is_told_with_the_last_phase_of_its_pod() -> None:
+    runtime = job.Kubernetes(spec_of())
+    killed = state("terminated", exitCode=137)
+    for event in (
+        {**killed, "phase": "Running"},
+        {**killed, "phase": "Failed", "reason": "Evicted", "message": "low on memory"},
+    ):
+        assert not runtime._is_over()
+        runtime._pod = "p"
+        runtime._see("MODIFIED", said(event))
+    with pytest.raises(RuntimeLostError, match="low on memory") as lost:
+        runtime.wait(0)
+    assert lost.value.cause == "evicted"
+    for status, kind, waits in (
+        ({**state("terminated", exitCode=137, reason="OOMKilled")}, "MODIFIED", False),
+        ({**state("terminated", exitCode=1)}, "MODIFIED", False),
+        (killed, "DELETED", False),
+        (killed, "MODIFIED", True),
+    ):
+        pod = said({**status, "phase": "Running"})
+        assert job.undecided(kind, pod, job.terminated(pod)) is waits
+
+
 def test_the_end_of_a_program_is_that_of_its_container() -> None:
     runtime = job.Kubernetes(spec_of())
     runtime._end(SimpleNamespace(exit_code=137, reason="OOMKilled"))

@@ -27,6 +27,8 @@ AGAIN_S = 0.5
 # What a program has left comes from its companion right after its end, which the cluster tells.
 LEFT_S = 30.0
 GIVEN_BACK_S = 60.0
+# As an engine tells that a program was killed, and the phases of a pod after which there is none.
+KILLED, ENDED = 128 + signal.SIGKILL, ("Succeeded", "Failed")
 # What a container waits for that does not come: nothing is pulled, and the image was proven before.
 HOPELESS = {
     "ErrImageNeverPull": "image",
@@ -69,6 +71,16 @@ def evicted(pod: Any) -> RuntimeLostError | None:
         if one.type == "DisruptionTarget" and one.status == "True":
             return RuntimeLostError(f"{one.reason}: {one.message}", "evicted")
     return None
+
+
+def undecided(kind: str, pod: Any, state: Any) -> bool:
+    """Whether a container was killed, and the cluster has yet to say why.
+
+    A node tells that its container has ended before it tells that the pod was evicted, which
+    comes with the pod's last phase.
+    """
+    killed = state.exit_code == KILLED and state.reason != "OOMKilled"
+    return killed and pod.status.phase not in ENDED and kind != "DELETED"
 
 
 def trouble(kind: str, pod: Any) -> RuntimeLostError | None:
@@ -161,7 +173,7 @@ class Kubernetes:
             lost = trouble(kind, pod) or self._unheld()
         if lost:
             self._lose(lost)
-        elif state:
+        elif state and not undecided(kind, pod, state):
             self._end(state)
 
     def _unheld(self) -> RuntimeLostError | None:
