@@ -295,33 +295,6 @@ def test_what_may_run_yet_is_waited_for() -> None:
     assert job.terminated(said(state("terminated", exitCode=137))).exit_code == 137
 
 
-@pytest.mark.parametrize("is_there", [True, False])
-def test_why_a_program_was_killed_is_told_after_its_end(
-    monkeypatch: pytest.MonkeyPatch, is_there: bool
-) -> None:
-    monkeypatch.setattr(job, "WHY_S", 0.0)
-    ended = {**state("terminated", exitCode=137, reason="Error"), "phase": "Failed"}
-    later = said({**ended, "reason": "Evicted", "message": "low on memory"})
-    runtime = job.Kubernetes(spec_of())
-    runtime._pod = "p"
-    runtime._cluster = SimpleNamespace(pod=lambda _: later if is_there else None)
-    runtime._see("MODIFIED", said(ended))
-    if is_there:
-        with pytest.raises(RuntimeLostError, match="low on memory") as lost:
-            runtime.wait(0)
-        assert lost.value.cause == "evicted"
-    else:
-        end = runtime.wait(0)
-        assert end and end.code == -9
-    for reason, code, may_be in (
-        ("OOMKilled", 137, False),
-        ("Error", 1, False),
-        ("Error", 137, True),
-    ):
-        one = job.terminated(said(state("terminated", exitCode=code, reason=reason)))
-        assert job.killed(one) is may_be
-
-
 def test_the_end_of_a_program_is_that_of_its_container() -> None:
     runtime = job.Kubernetes(spec_of())
     runtime._end(SimpleNamespace(exit_code=137, reason="OOMKilled"))

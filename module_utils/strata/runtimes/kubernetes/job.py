@@ -27,8 +27,6 @@ AGAIN_S = 0.5
 # What a program has left comes from its companion right after its end, which the cluster tells.
 LEFT_S = 30.0
 GIVEN_BACK_S = 60.0
-# As an engine tells that a program was killed. A node may tell so before it tells why.
-KILLED, WHY_S = 128 + signal.SIGKILL, 5.0
 # What a container waits for that does not come: nothing is pulled, and the image was proven before.
 HOPELESS = {
     "ErrImageNeverPull": "image",
@@ -71,11 +69,6 @@ def evicted(pod: Any) -> RuntimeLostError | None:
         if one.type == "DisruptionTarget" and one.status == "True":
             return RuntimeLostError(f"{one.reason}: {one.message}", "evicted")
     return None
-
-
-def killed(state: Any) -> bool:
-    """Whether a container was killed, and not for its memory: by the cluster, it may be."""
-    return bool(state and state.exit_code == KILLED and state.reason != "OOMKilled")
 
 
 def trouble(kind: str, pod: Any) -> RuntimeLostError | None:
@@ -163,9 +156,6 @@ class Kubernetes:
         if pod.spec.node_name and "scheduled" not in self._times:
             self._times["scheduled"] = time.monotonic()
         state = terminated(pod)
-        if killed(state) and not evicted(pod):
-            self._closed.wait(WHY_S)
-            pod = self._cluster.pod(self._spec.name) or pod
         lost = evicted(pod)
         if not lost and not state:
             lost = trouble(kind, pod) or self._unheld()
