@@ -51,22 +51,18 @@ def begun(site: Lab, deployed: lab.Cluster, results: Path) -> Running:
     return running
 
 
-def measuring(running: Running, deployed: lab.Cluster, network: str, done: int = 0) -> int:
-    """Wait until a trial on that network measures, after so many; the number of a node of its."""
-    found: list[int] = []
+def measuring(running: Running, deployed: lab.Cluster, network: str) -> None:
+    """Wait until a trial on that network measures."""
 
     def seen() -> bool:
-        events = journal(running.results) or [{"event": ""}]
-        ended = sum(event["event"] == "slot_finished" for event in events)
-        if events[-1]["event"] != "slot_started" or ended < done:
+        last = (journal(running.results) or [{"event": ""}])[-1]
+        if last["event"] != "slot_started":
             return False
-        levels = slot_of(running.results, events[-1]["slot"])["trials"][0]["levels"]
-        there = [node for node in (1, 2) if deployed.shell(node, f"{MEASURED} || true")]
-        found[:] = there if levels["network"] == network else []
-        return bool(found)
+        levels = slot_of(running.results, last["slot"])["trials"][0]["levels"]
+        there = (deployed.shell(node, f"{MEASURED} || true") for node in (1, 2))
+        return levels["network"] == network and any(there)
 
-    running.until(seen, "a trial on the network")
-    return found[0]
+    running.until(seen, f"a trial on {network}")
 
 
 def switches(results: Path) -> list[str]:

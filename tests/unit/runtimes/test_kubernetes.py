@@ -282,6 +282,18 @@ def test_what_will_never_run_has_its_cause(status: dict[str, Any], cause: str, w
     assert found.cause == cause and words in str(found)
 
 
+def test_a_pod_whose_container_has_ended_was_evicted_where_the_cluster_says_so() -> None:
+    """Its program ends as if somebody had killed it."""
+    told = {**{"type": "DisruptionTarget", "status": "True"}, "reason": "EvictionByEvictionAPI"}
+    runtime = job.Kubernetes(spec_of())
+    runtime._pod = "p"
+    ended = state("terminated", exitCode=137)
+    runtime._see("MODIFIED", said({**ended, "conditions": [{**told, "message": "drained"}]}))
+    with pytest.raises(RuntimeLostError, match="drained") as lost:
+        runtime.wait(0)
+    assert lost.value.cause == "evicted"
+
+
 def test_what_may_run_yet_is_waited_for() -> None:
     for status in (
         {"phase": "Pending"},
@@ -359,26 +371,6 @@ def test_a_pod_of_each_set_stands_on_the_host_or_it_is_said_which(tmp_path: Path
     assert (one.pod, one.network) == ("probe-x7k2p", "/run/netns/cni-1")
     with pytest.raises(Refused, match="probe in kube-flannel, asked for: probe, closed"):
         ends.look("kube-flannel", ["probe", "closed"], "10.0.0.2", tasks=tmp_path)
-
-
-def test_a_pod_has_gone_when_its_engine_has_given_back_its_network(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The sandbox goes before that, and the pod itself before the sandbox."""
-    network, there = tmp_path / "cni-1", list[pods.Sandbox]()
-    network.touch()
-    monkeypatch.setattr(pods, "sandboxes", lambda _: there)
-    view = pods.OnNode()
-    view._pod = "p"
-    view.note_network()
-    assert view.given_back(), "a pod on its host's own network"
-    there[:] = [pods.Sandbox("p", str(network), 0.0), pods.Sandbox("q", "/", 0.0)]
-    view.note_network()
-    there.clear()
-    view.note_network()
-    assert not view.given_back()
-    network.unlink()
-    assert view.given_back()
 
 
 def test_both_outputs_are_told_apart(tmp_path: Path) -> None:

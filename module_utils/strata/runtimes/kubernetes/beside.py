@@ -148,13 +148,6 @@ class Beside:
                 return True
         return False
 
-    def note_network(self) -> None:
-        """It is the node's, which nobody sees."""
-
-    def given_back(self) -> bool:
-        """As far as is known."""
-        return True
-
     def close(self) -> None:
         self._closed.set()
         if self._talk:

@@ -26,7 +26,6 @@ WATCH_S = 300  # how long one connection is watched; then another is made
 AGAIN_S = 0.5
 # What a program has left comes from its companion right after its end, which the cluster tells.
 LEFT_S = 30.0
-GIVEN_BACK_S = 60.0
 # What a container waits for that does not come: nothing is pulled, and the image was proven before.
 HOPELESS = {
     "ErrImageNeverPull": "image",
@@ -220,12 +219,8 @@ class Kubernetes:
         # Its end is not asked for: what is still in it is killed at once.
         self.signal(signal.SIGKILL)
         self._view.close()
-        self._view.note_network()
         try:
             self._cluster.remove(of(self._spec.name))
-            # The cluster forgets a pod that has ended at once, its node later. If the network's
-            # agent were taken away before that, the engine would wait for it for a minute.
-            wait_for(self._view.given_back, GIVEN_BACK_S)
         except GONE as error:
             raise OSError(f"Kubernetes: {said(error)}") from error
         finally:

@@ -112,7 +112,6 @@ class OnNode:
         self.kills: int | None = None
         self.cpus: set[int] | None = None  # those that it may run on; None until it is there
         self._pod, self._uid = "", ""
-        self._network = ""  # path of the pod's own, as long as the engine has not given it back
         self._own: dict[str, Path] = {}
         self._meter: cgroup.Meter | None = None  # of all containers of the pod
         self._last = Counters()
@@ -124,7 +123,6 @@ class OnNode:
             if over():
                 return
             time.sleep(LOOK_S)
-        self.note_network()
         try:
             self._own, whole = groups(pid)
             self.cpus = os.sched_getaffinity(pid)
@@ -137,15 +135,6 @@ class OnNode:
                 self.at = time.monotonic()
                 self.usage()
                 self.kills = cgroup.memory_kills(self._own)
-
-    def note_network(self) -> None:
-        """Remember the network of the pod, which outlives its sandbox."""
-        found = (one.network for one in sandboxes(NAMESPACE) if one.pod == self._pod)
-        self._network = next(found, self._network)
-
-    def given_back(self) -> bool:
-        """Whether the engine has: until then it may be calling the network's program."""
-        return not self._network or not Path(self._network).exists()
 
     def usage(self) -> Counters:
         """From the files of the pod's control group, which is there as long as the pod."""
