@@ -13,7 +13,8 @@ What is asked for is a mapping with some of these lists:
 
 and of what goes by itself a moment later (`settle`):
 
-    programs  names of programs that are under way, and may write what was removed
+    programs  names of programs that are under way, and may write what was removed; the calls of a
+              plugin of the container network interface that give something back end, or are ended
     targets   ranges; every rule of the packet filter that sends packets to one of them
 """
 
@@ -22,8 +23,10 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -39,6 +42,7 @@ from .processes import NAME
 KINDS = ("links", "routes", "chains", "rules", "sets", "hooks", "tables", "paths")
 PASSING = ("programs", "targets")
 PATIENCE_S, LOOK_S = 60.0, 0.5
+GIVES_BACK_S = 5.0  # a call of a plugin that has what it needs takes a tenth of it
 FILTERS = ("iptables", "ip6tables")
 GROUPS = Path("/sys/fs/cgroup")
 Asked = Mapping[str, Sequence[str]]
@@ -100,47 +104,62 @@ def clear(asked: Asked) -> None:
 
     Raises Refused where something does not go.
     """
-    settle(asked)
     with contextlib.suppress(Refused):  # a folder into which somebody writes just now
-        remove(asked)
+        remove(asked)  # with what tells the engine of a plugin, which it calls no more from here
     settle(asked)
     remove(asked)
 
 
 def settle(asked: Asked) -> None:
-    """Wait for what goes by itself. Raises Refused where it does not go."""
-    deadline = time.monotonic() + PATIENCE_S
+    """Wait for what goes by itself. Raises Refused where it does not go.
+
+    A plugin waits for the agent of its network, which has gone, whenever the engine removes what it
+    keeps of a pod that is long gone (the kubelet asks for that each minute). Such a call is ended.
+    """
+    began = time.monotonic()
     while going := _passing(asked):
-        if time.monotonic() > deadline:
+        if time.monotonic() > began + PATIENCE_S:
             raise Refused(
                 f"what a network has left goes within {PATIENCE_S:.0f} s", given="\n".join(going)
             )
+        if time.monotonic() > began + GIVES_BACK_S:
+            _end_calls(asked.get("programs", ()))
         time.sleep(LOOK_S)
 
 
 def _passing(asked: Asked) -> list[str]:
     wanted = [ipaddress.IPv4Network(each) for each in asked.get("targets", ())]
     lines = _output(["iptables-save", "-t", "nat"]).splitlines() if wanted else []
-    return [*_under_way(asked.get("programs", ())), *(x for x in lines if leads(x, wanted))]
+    programs = sorted(map(_named, _under_way(asked.get("programs", ()))))
+    return [*programs, *(line for line in lines if leads(line, wanted))]
 
 
-def _under_way(programs: Sequence[str]) -> list[str]:
-    """Those that run, each with what it was called for."""
+def _under_way(programs: Sequence[str]) -> list[Path]:
+    """Those that run, as folders of /proc."""
     names = {name[:NAME] for name in programs}
-    folders = (
-        path.parent for path in Path("/proc").glob("[0-9]*/comm") if read_text(path) in names
-    )
-    return sorted(
-        f"{read_text(folder / 'comm')} {_called_for(folder)}".strip() for folder in folders
-    )
+    running = (path.parent for path in Path("/proc").glob("[0-9]*/comm"))
+    return [folder for folder in running if read_text(folder / "comm") in names]
 
 
-def _called_for(process: Path) -> str:
-    """What the engine told a plugin, by the container network interface; '' of another program."""
+def _named(process: Path) -> str:
+    """A program, and what it was called for."""
+    call, pod = _called_for(process)
+    return f"{read_text(process / 'comm')} {call} of {pod}" if pod else read_text(process / "comm")
+
+
+def _called_for(process: Path) -> tuple[str, str]:
+    """What the engine told a plugin to do, and for which pod; '' of another program."""
     told = dict(each.partition("=")[::2] for each in read_text(process / "environ").split("\0"))
     given = dict(each.partition("=")[::2] for each in told.get("CNI_ARGS", "").split(";"))
-    pod = given.get("K8S_POD_NAME")
-    return f"{told.get('CNI_COMMAND')} of {pod}" if pod else ""
+    return told.get("CNI_COMMAND", ""), given.get("K8S_POD_NAME", "")
+
+
+def _end_calls(programs: Sequence[str]) -> None:
+    """Of a plugin, those by which something is given back: all of it is removed here anyway."""
+    for process in _under_way(programs):
+        if _called_for(process)[0] == "DEL":
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def leads(rule: str, ranges: Sequence[ipaddress.IPv4Network]) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import shutil
+import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -106,17 +108,47 @@ def test_a_program_that_is_under_way_is_waited_for(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+def plugin(tmp_path: Path, command: str) -> tuple[str, subprocess.Popen[bytes]]:
+    """A program that waits for a minute, called as an engine calls a plugin."""
+    name = f"strata{os.getpid()}"
+    (tmp_path / name).symlink_to(shutil.which("sleep") or "sleep")
+    told = {"CNI_COMMAND": command, "CNI_ARGS": "IgnoreUnknown=1;K8S_POD_NAME=probe-x7k2p"}
+    return name, subprocess.Popen([tmp_path / name, "60"], env=told)
+
+
 def test_one_that_does_not_end_is_told_with_what_it_was_called_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remains, "PATIENCE_S", 0.1)
-    name = f"strata{os.getpid()}"
-    (tmp_path / name).symlink_to(shutil.which("sleep") or "sleep")
-    told = {"CNI_COMMAND": "DEL", "CNI_ARGS": "IgnoreUnknown=1;K8S_POD_NAME=probe-x7k2p"}
-    with subprocess.Popen([tmp_path / name, "60"], env=told) as plugin:
-        try:
-            with pytest.raises(Refused, match="goes within") as refused:
-                remains.clear({"programs": [name]})
-        finally:
-            plugin.kill()
-    assert refused.value.given == f"{name} DEL of probe-x7k2p"
+    monkeypatch.setattr(remains, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(remains, "GIVES_BACK_S", 0.0)
+    name, called = plugin(tmp_path, "ADD")
+    try:
+        with pytest.raises(Refused, match="goes within") as refused:
+            remains.clear({"programs": [name]})
+        assert called.poll() is None
+    finally:
+        called.kill()
+        called.wait()
+    assert refused.value.given == f"{name} ADD of probe-x7k2p"
+
+
+def test_a_plugin_that_gives_back_and_waits_for_an_agent_that_has_gone_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remains, "GIVES_BACK_S", 0.1)
+    name, called = plugin(tmp_path, "DEL")
+    with ThreadPoolExecutor() as pool:  # as its engine waits for it
+        ended = pool.submit(called.wait)
+        remains.clear({"programs": [name]})
+        assert ended.result() == -signal.SIGKILL
+
+
+def test_what_calls_a_plugin_goes_before_the_call_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "10-one.conflist"
+    told.write_text("{}")
+    seen: list[bool] = []
+    monkeypatch.setattr(remains, "settle", lambda _: seen.append(told.exists()))
+    remains.clear({"programs": ["one"], "paths": [str(told)]})
+    assert seen == [False]
