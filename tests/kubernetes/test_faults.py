@@ -14,9 +14,11 @@ from tests.integration.lab import (
     MEASURED,
     Lab,
     Running,
+    cells,
     folder,
     journal,
     only,
+    planned,
     records,
     slot_of,
     whole,
@@ -33,6 +35,16 @@ for pod in $({KUBECTL} get pods -o name | cut -d/ -f2); do
   echo '{{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {{"name": "'$pod'"}}}}' |
     {KUBECTL} create --raw /api/v1/namespaces/strata/pods/$pod/eviction -f -
 done
+"""
+KUBELET = "/var/lib/kubelet/config.yaml"
+# A node that lacks memory, as far as it is told; and one that is told to have less to promise.
+SHORT = """
+evictionSoft: {memory.available: "99%"}
+evictionSoftGracePeriod: {memory.available: 1s}
+evictionMaxPodGracePeriod: 1
+"""
+LESS = """
+evictionHard: {memory.available: "99%"}
 """
 REMOVE_IMAGES = "ctr -n k8s.io images ls -q | grep workload: | xargs ctr -n k8s.io images rm"
 
@@ -51,18 +63,21 @@ def begun(site: Lab, deployed: lab.Cluster, results: Path) -> Running:
     return running
 
 
-def measuring(running: Running, deployed: lab.Cluster, network: str) -> None:
-    """Wait until a trial on that network measures."""
+def measuring(running: Running, deployed: lab.Cluster, network: str) -> int:
+    """Wait until a trial on that network measures; the node on which it was seen."""
+
+    nodes: list[int] = []
 
     def seen() -> bool:
         last = (journal(running.results) or [{"event": ""}])[-1]
         if last["event"] != "slot_started":
             return False
         levels = slot_of(running.results, last["slot"])["trials"][0]["levels"]
-        there = (deployed.shell(node, f"{MEASURED} || true") for node in (1, 2))
-        return levels["network"] == network and any(there)
+        nodes[:] = [node for node in (1, 2) if deployed.shell(node, f"{MEASURED} || true")]
+        return levels["network"] == network and bool(nodes)
 
     running.until(seen, f"a trial on {network}")
+    return nodes[0]
 
 
 def switches(results: Path) -> list[str]:
@@ -136,9 +151,34 @@ def test_what_a_cluster_does_to_a_pod_is_the_cause_on_the_record(
     assert "Insufficient cpu" in causes["no", 1.5]["message"]
 
 
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [(SHORT, "low on resource: memory"), (LESS, "OutOfmemory")],
+    ids=["short", "less"],
+)
+def test_a_pod_that_its_node_ends(
+    site: Lab, deployed: lab.Cluster, tmp_path: Path, told: str, words: str
+) -> None:
+    """Its container ends first, as if its program had been killed."""
+    results = tmp_path / "results"
+    running = site.begin("cluster_causes", results, "-estrata_slice=one")
+    node = measuring(running, deployed, "host")
+    deployed.shell(node, f"cp {KUBELET} {KUBELET}.kept; echo '{told}' >>{KUBELET}")
+    try:
+        deployed.shell(node, "systemctl restart kubelet")
+        assert running.end() != 0
+    finally:
+        deployed.shell(node, f"mv {KUBELET}.kept {KUBELET}; systemctl restart kubelet")
+        wait = "wait --for=condition=MemoryPressure=False --timeout=120s nodes --all"
+        deployed.shell(1, f"{KUBECTL} {wait}")
+    (record,) = records(results).values()
+    assert record["reason"]["cause"] == "evicted" and words in record["reason"]["message"]
+
+
 def test_a_pod_that_is_drained_and_an_image_that_is_gone(
     site: Lab, deployed: lab.Cluster, tmp_path: Path
 ) -> None:
+    """The same command, told to try those again for which the image was gone, brings that back."""
     results, slice_name = tmp_path / "results", "-estrata_slice=ended"
     running = site.begin("cluster_causes", results, slice_name)
     measuring(running, deployed, "host")
@@ -149,8 +189,13 @@ def test_a_pod_that_is_drained_and_an_image_that_is_gone(
     assert "No measured trial has ended well" in running.text()
     reasons = [r["reason"] for r in sorted(records(results).values(), key=lambda r: r["position"])]
     print(reasons)
-    assert [reason["cause"] for reason in reasons] == ["evicted", "image", "image"]
+    assert [reason["cause"] for reason in reasons] == ["evicted", "image"]
     assert "EvictionAPI" in reasons[0]["message"]
+    run = folder(results)
+    assert run
+    again = '-e{"strata_retry": ["image"]}'
+    site.site("cluster_causes", results, slice_name, again, f"-estrata_run={run.name}")
+    assert len(cells(results)) == 1 and len(planned(results)) == 2, only(results)
 
 
 def test_a_node_is_powered_off_and_on_again(

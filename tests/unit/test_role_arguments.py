@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from campaign.definition import CAUSES
 from tests.conftest import REPO
 
 ROLES = sorted(path for path in (REPO / "roles").iterdir() if path.is_dir())
@@ -51,3 +52,9 @@ def test_a_default_that_is_told_is_the_one_in_force(
         name: argument["default"] for name, argument in arguments.items() if "default" in argument
     }
     assert told == {name: defaults[name] for name in told}
+
+
+def test_a_trial_can_be_tried_again_for_every_cause_that_a_record_may_have() -> None:
+    specs = yaml.safe_load((REPO / "roles/strata/meta/argument_specs.yml").read_text())
+    options = specs["argument_specs"]["check"]["options"]
+    assert options["strata_retry"]["choices"] == list(CAUSES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import signal
 import sys
 import tarfile
 from dataclasses import replace
@@ -273,11 +274,18 @@ def state(kind: str, **told: Any) -> dict[str, Any]:
         (state("waiting", reason="ErrImageNeverPull", message="not there"), "image", "not there"),
         (state("waiting", reason="RunContainerError", message="exec"), "start", "exec"),
         ({"phase": "Failed", "reason": "NodeLost", "message": "gone"}, "runtime_lost", "NodeLost"),
+        # A node that was told to have less memory, and was started again.
+        (
+            state("terminated", exitCode=137)
+            | {"phase": "Failed", "reason": "OutOfmemory", "message": "Pod was rejected"},
+            "evicted",
+            "OutOfmemory: Pod was rejected",
+        ),
     ],
 )
 def test_what_will_never_run_has_its_cause(status: dict[str, Any], cause: str, words: str) -> None:
     pod = said(status)
-    found = job.evicted(pod) or job.trouble("MODIFIED", pod)
+    found = job.taken(pod) or job.trouble("MODIFIED", pod)
     assert found is not None
     assert found.cause == cause and words in str(found)
 
@@ -294,6 +302,54 @@ def test_a_pod_whose_container_has_ended_was_evicted_where_the_cluster_says_so()
     assert lost.value.cause == "evicted"
 
 
+KILLED = state("terminated", exitCode=137) | {"phase": "Running"}
+EVICTED = {**KILLED, "phase": "Failed", "reason": "Evicted", "message": "low on memory"}
+
+
+def end_of(monkeypatch: pytest.MonkeyPatch, *later: Any, signalled: bool = False) -> job.Kubernetes:
+    """A program of which its node says first that it was killed, and then what `later` says."""
+    monkeypatch.setattr(job, "AGAIN_S", 0.0)
+    monkeypatch.setattr(job, "LAST_S", 0.0 if signalled else 60.0)
+    runtime = job.Kubernetes(spec_of())
+    runtime._pod, pods = "p", iter(later)
+    runtime._cluster = SimpleNamespace(pod=lambda _name: next(pods))
+    if signalled:
+        runtime._view = SimpleNamespace(
+            **{"signal": lambda _number: None, "cpus": None, "whole": True},
+            **{"kills": 0, "at": 1.0},
+        )  # type: ignore[assignment]
+        runtime.signal(signal.SIGKILL)
+    runtime._see("MODIFIED", said(KILLED))
+    return runtime
+
+
+def test_why_a_program_was_killed_is_told_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a node's kubelet tells it: the container's state first, the pod's last phase later."""
+    with pytest.raises(RuntimeLostError, match="low on memory") as lost:
+        end_of(monkeypatch, said(KILLED), said(EVICTED)).wait(0)
+    assert lost.value.cause == "evicted"
+
+
+def test_a_program_that_killed_itself_ends_with_the_last_phase(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = end_of(monkeypatch, said({**KILLED, "phase": "Failed"})).wait(0)
+    assert ended is not None and ended.code == -9
+
+
+def test_a_pod_that_somebody_removed_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    going = said(KILLED)
+    going.metadata.deletion_timestamp = "2026-11-24T09:35:35Z"
+    for last in (going, None):
+        with pytest.raises(RuntimeLostError, match="somebody removed the pod"):
+            end_of(monkeypatch, last).wait(0)
+
+
+def test_nobody_asks_why_a_program_ended_that_was_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = end_of(monkeypatch, signalled=True).wait(0)
+    assert ended is not None and ended.code == -9
+
+
 def test_what_may_run_yet_is_waited_for() -> None:
     for status in (
         {"phase": "Pending"},
@@ -301,7 +357,7 @@ def test_what_may_run_yet_is_waited_for() -> None:
         state("running"),
     ):
         assert job.trouble("MODIFIED", said(status)) is None
-        assert job.evicted(said(status)) is None
+        assert job.taken(said(status)) is None
         assert job.terminated(said(status)) is None
     assert job.trouble("DELETED", said({"phase": "Running"})) is not None
     assert job.terminated(said(state("terminated", exitCode=137))).exit_code == 137

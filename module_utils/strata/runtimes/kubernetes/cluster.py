@@ -97,6 +97,11 @@ class Cluster:
     def make_job(self, job: Object) -> None:
         self._jobs.create_namespaced_job(self.place.namespace, job, _request_timeout=ANSWER_S)
 
+    def pod(self, name: str) -> Any:
+        """A pod as the cluster has it now; None where there is none any more."""
+        given = {"field_selector": f"metadata.name={name}", "_request_timeout": ANSWER_S}
+        return next(iter(self.pods.list_namespaced_pod(self.place.namespace, **given).items), None)
+
     def remove(self, selector: str) -> list[str]:
         """Remove the Jobs with their pods, and what else has the labels; the names of the Jobs.
 

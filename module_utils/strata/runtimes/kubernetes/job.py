@@ -26,6 +26,9 @@ WATCH_S = 300  # how long one connection is watched; then another is made
 AGAIN_S = 0.5
 # What a program has left comes from its companion right after its end, which the cluster tells.
 LEFT_S = 30.0
+# A node tells that a container has ended, and up to ten seconds later the pod's last phase.
+LAST_S, ENDED = 30.0, ("Succeeded", "Failed")
+REMOVED = "somebody removed the pod"
 # What a container waits for that does not come: nothing is pulled, and the image was proven before.
 HOPELESS = {
     "ErrImageNeverPull": "image",
@@ -56,17 +59,23 @@ def terminated(pod: Any) -> Any:
     return next(filter(None, states), None)
 
 
-def evicted(pod: Any) -> RuntimeLostError | None:
-    """That the cluster ends a pod that runs: its node lacks something, or somebody drains it.
+def taken(pod: Any) -> RuntimeLostError | None:
+    """That somebody else ends a pod that runs: its node, whoever drains that, or removes the pod.
 
     The pod's container then ends as if its program had, and this is all that tells the one from
-    the other.
+    the other. A pod has a reason only where its node, or the cluster, has ended it: for want of
+    memory, or since the node was told to have less than it had promised.
     """
-    if pod.status.reason == "Evicted":
-        return RuntimeLostError(str(pod.status.message), "evicted")
-    for one in pod.status.conditions or []:
+    status = pod.status
+    if status.reason == "Evicted":
+        return RuntimeLostError(str(status.message), "evicted")
+    for one in status.conditions or []:
         if one.type == "DisruptionTarget" and one.status == "True":
             return RuntimeLostError(f"{one.reason}: {one.message}", "evicted")
+    if status.phase == "Failed" and status.reason and terminated(pod):
+        return RuntimeLostError(f"{status.reason}: {status.message}", "evicted")
+    if pod.metadata.deletion_timestamp:
+        return RuntimeLostError(REMOVED)
     return None
 
 
@@ -83,7 +92,7 @@ def trouble(kind: str, pod: Any) -> RuntimeLostError | None:
             return RuntimeLostError(why, HOPELESS[waiting.reason])
     if status.phase == "Failed":
         return RuntimeLostError(f"{status.reason}: {status.message}")
-    return RuntimeLostError("somebody removed the pod") if kind == "DELETED" else None
+    return RuntimeLostError(REMOVED) if kind == "DELETED" else None
 
 
 class Kubernetes:
@@ -99,6 +108,7 @@ class Kubernetes:
         self._times: dict[str, float] = {}
         self._ended: Ended | None = None
         self._lost: RuntimeLostError | None = None
+        self._signalled = False
         self._over, self._closed = threading.Event(), threading.Event()
 
     def prepare(self) -> None:
@@ -155,13 +165,24 @@ class Kubernetes:
         if pod.spec.node_name and "scheduled" not in self._times:
             self._times["scheduled"] = time.monotonic()
         state = terminated(pod)
-        lost = evicted(pod)
+        if state and state.exit_code and not self._signalled:
+            pod = self._last(pod)
+        lost = taken(pod) if pod else RuntimeLostError(REMOVED)
         if not lost and not state:
             lost = trouble(kind, pod) or self._unheld()
         if lost:
             self._lose(lost)
         elif state:
             self._end(state)
+
+    def _last(self, pod: Any) -> Any:
+        """The pod with its last phase, by which its end has been explained; None if it is gone."""
+        deadline = time.monotonic() + LAST_S
+        while pod and not taken(pod) and pod.status.phase not in ENDED:
+            if self._closed.wait(AGAIN_S) or time.monotonic() > deadline:
+                break
+            pod = self._cluster.pod(pod.metadata.name)
+        return pod
 
     def _unheld(self) -> RuntimeLostError | None:
         return unheld(self._spec.resources.cpus, self._view.cpus)
@@ -206,6 +227,7 @@ class Kubernetes:
         return {name: b - a for name, (a, b) in parts if a is not None and b is not None}
 
     def signal(self, number: int) -> None:
+        self._signalled = True
         self._view.signal(number)
 
     def logs(self) -> tuple[str, str]:
