@@ -69,10 +69,10 @@ def said(ratios: list[float]) -> str:
 
 def compare(name: str, rounds: int) -> tuple[list[Took], list[Took], int]:
     """What a call of ours and of the plain one took in each round, and the FLOP of one."""
-    from workloads.deep_ops.functions import compiled  # noqa: PLC0415  imports TensorFlow
+    from workloads.deep_ops.functions import prepared  # noqa: PLC0415  imports TensorFlow
 
     kernel, order = parse(name), random.Random(1)  # noqa: S311  no secret
-    ours = compiled(kernel, "forward", "float32", "cpu", 1)
+    ours = prepared(kernel, "forward", "float32", "cpu", 1)
     calls: dict[str, Callable[[], Any]] = {"ours": ours, "bare": bare(name, ours.operands)}
     for call in calls.values():
         call()

@@ -124,15 +124,15 @@ def run(options: Options, context: Context) -> None:
     import tensorflow as tf  # noqa: PLC0415  heavy
 
     from workloads import _probe  # noqa: PLC0415
-    from workloads.deep_ops.functions import compiled  # noqa: PLC0415
+    from workloads.deep_ops.functions import prepared  # noqa: PLC0415
 
     _tensorflow.configure(options, context.cpus, options.seed, options.device)
     context.environment.update(_tensorflow.environment())
     context.mark("imported")
     kernel, how = parse(options.kernel), (options.dtype, options.device, options.seed)
     try:
-        call = compiled(kernel, options.direction, *how)
-        launch = compiled(kernel.smallest(), options.direction, *how)
+        call = prepared(kernel, options.direction, *how)
+        launch = prepared(kernel.smallest(), options.direction, *how)
     except tf.errors.ResourceExhaustedError as error:
         raise FailureError(f"kernel: {options.kernel} does not fit into the memory") from error
     context.mark("built")

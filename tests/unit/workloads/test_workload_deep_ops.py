@@ -15,13 +15,13 @@ import workloads  # noqa: E402
 from workloads import _probe, deep_ops  # noqa: E402
 from workloads._options import BadInputError  # noqa: E402
 from workloads._output import Context, StepLog  # noqa: E402
-from workloads.deep_ops.functions import compiled  # noqa: E402
+from workloads.deep_ops.functions import prepared  # noqa: E402
 from workloads.deep_ops.kernels import parse  # noqa: E402
 
 
 def computed(name: str, direction: str = "forward") -> tuple[list[Any], Any]:
     """The operands, and what comes out."""
-    call = compiled(parse(name), direction, "float32", "cpu", seed=1)
+    call = prepared(parse(name), direction, "float32", "cpu", seed=1)
     found = call()
     results = found if isinstance(found, list | tuple) else [found]
     return [operand.numpy() for operand in call.operands], [part.numpy() for part in results]
@@ -60,10 +60,10 @@ def test_the_directions_of_a_convolution_are_one_bilinear_form() -> None:
         window = padded[0, 2 * row : 2 * row + 3, column : column + 2, :]
         by_hand[0, row, column] = np.tensordot(window, f, 3)
     assert y == pytest.approx(by_hand, abs=1e-6)
-    call = compiled(parse(name), "backward_data", "float32", "cpu", 1)
+    call = prepared(parse(name), "backward_data", "float32", "cpu", 1)
     form = float((y * by_hand).sum())
     assert float((call.function(f, y).numpy() * x).sum()) == pytest.approx(form, rel=1e-4)
-    call = compiled(parse(name), "backward_filter", "float32", "cpu", 1)
+    call = prepared(parse(name), "backward_filter", "float32", "cpu", 1)
     assert float((call.function(x, y).numpy() * f).sum()) == pytest.approx(form, rel=1e-4)
 
 
