@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.root, pytest.mark.docker, pytest.mark.image]
 HERE = plan.Host("localhost", "vm", ("native", "docker"), 2)
 # Of the smallest slice of an experiment the one cell with these levels, for each runtime.
 CHOSEN: list[tuple[str, dict[str, Any]]] = [
+    ("ibm2018_gemm", {"kernel": "gemm 512x16x512 nt"}),
+    ("ibm2018_convolution", {"direction": "forward"}),
     ("ibm2018_recurrent", {"kernel": "gru 64x4x10", "direction": "training"}),
     ("ibm2018_fathom", {"model": "memnet"}),
     ("hkbu2017_training", {"model": "fcn5"}),
