@@ -140,6 +140,9 @@ def test_a_server_that_is_there_and_is_another_one_is_refused() -> None:
          "to connect to http://127.0.0.1:8000/redfish/v1/. Error: ('Connection aborted.', "
          "ConnectionRefusedError(111, 'Connection refused'))", "reaches the BMC of the node"),
         ("metal1 in maintenance: a fan", "not in maintenance"),
+        ("Deploy step deploy.write_image failed on node 54. Failed to create config drive on disk "
+         "/dev/vda for node 54. Error: Unexpected error while running command. Stderr: \"Error: "
+         "Can't have overlapping partitions.\"", "larger than the image"),
         ("something else", "what it is asked"),
     ],
 )  # fmt: skip

@@ -74,6 +74,12 @@ CAUSES = (
         "disks as they are: openstack_clean: off, openstack_deploy: ramdisk",
     ),
     (
+        r"Failed to create config drive on disk|overlapping partitions",
+        "the disk of a node is larger than the image that is written to it, by what the host is "
+        "told: 64 MiB",
+        "lower openstack_disk, or name another disk of the node: root_device in its properties",
+    ),
+    (
         r"[Tt]imeout reached|timed out|did not finish",
         "a deploy ends within the time that the cloud gives it",
         "look at the node's console, and whether it can reach the cloud's network of deploys",
