@@ -271,16 +271,17 @@ def _check_budget(experiment: Experiment, estimate: dict[str, float], cells: int
 
 
 def _check_memory(slots: list[Slot], hosts: list[Host]) -> None:
-    available = {host.name: host.memory for host in hosts if host.memory}
+    """Of a host that is not there yet, it is known what it will have in all."""
+    has = {host.name: host.memory or host.memory_total for host in hosts}
     for slot in slots:
         for name in slot.hosts:
             needed = sum(_memory(trial, name) for trial in slot.trials)
-            if needed > available.get(name, needed):
+            there = has[name] or needed
+            if needed > there:
                 raise Refused(
                     f"{name} has not enough memory for slot {slot.slot}",
                     example="memory: 8G",
-                    given=f"{units.bytes_text(needed)} needed, "
-                    f"{units.bytes_text(available[name])} available",
+                    given=f"{units.bytes_text(needed)} needed, {units.bytes_text(there)} available",
                     then="lower memory, or end what else runs on the host",
                 )
 

@@ -430,6 +430,9 @@ def test_memory_is_checked_before() -> None:
     host = plan.Host("here", "vm", ("native", "docker"), 2, memory=2 * 2**30)
     with pytest.raises(Refused, match="not enough memory"):
         make([host], options={**BASE["options"], "memory": "64G"})
+    to_be_made = plan.Host("there", "vm", ("native", "docker"), 2, memory_total=2**30)
+    with pytest.raises(Refused, match="not enough memory"):
+        make([to_be_made])
 
 
 @pytest.mark.parametrize(
