@@ -20,7 +20,7 @@ from tests.integration.lab import PATIENCE_S, Lab
 
 FOLDER = Path("/var/lib/strata-openstack")
 CLOUDS, CLOUD = FOLDER / "clouds.yaml", "strata-rehearsal"
-BMC, IPMI = FOLDER / "bmc.yaml", FOLDER / "ipmi.yaml"
+BMC, BMC2, IPMI = (FOLDER / f"{name}.yaml" for name in ("bmc", "bmc2", "ipmi"))
 SLICE = "-estrata_slice=native"
 SPIN = (f"-estrata_experiment={EXPERIMENTS}/spin.yml", SLICE)
 

@@ -63,8 +63,8 @@ MADE = {
         "wheels",
     ),
     "cloud": (
-        *("agent", "bmc", "bmc.yaml", "clouds.yaml", "etc", "ipmi.yaml", "log"),
-        *("secret", "simulated", "state"),
+        *("agent", "bmc", "bmc.yaml", "bmc2.yaml", "clouds.yaml", "etc", "ipmi.yaml"),
+        *("log", "secret", "simulated", "state"),
     ),
     "guests": ("testbeds",),
 }
