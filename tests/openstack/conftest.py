@@ -5,6 +5,7 @@ Its figures of time are printed: nothing is measured by them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -28,17 +29,24 @@ def rehearse(*given: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="session")
-def cloud() -> Iterator[openstack.connection.Connection]:
+@contextlib.contextmanager
+def made(*given: str) -> Iterator[openstack.connection.Connection]:
+    """A cloud of these settings, gone at the end."""
     if os.geteuid() != 0:
         pytest.skip("needs root: the cloud's services are installed")
     try:
-        rehearse()
+        rehearse(*given)
         clouds = openstack.config.OpenStackConfig(config_files=[str(CLOUDS)], load_envvars=False)
         yield openstack.connection.Connection(config=clouds.get_one(CLOUD))
     finally:
         # It fails when anything of the cloud is left.
         rehearse("-estate=absent")
+
+
+@pytest.fixture(scope="session")
+def cloud() -> Iterator[openstack.connection.Connection]:
+    with made() as cloud:
+        yield cloud
 
 
 @pytest.fixture
