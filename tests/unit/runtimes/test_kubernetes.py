@@ -309,7 +309,6 @@ EVICTED = {**KILLED, "phase": "Failed", "reason": "Evicted", "message": "low on 
 def end_of(monkeypatch: pytest.MonkeyPatch, *later: Any, signalled: bool = False) -> job.Kubernetes:
     """A program of which its node says first that it was killed, and then what `later` says."""
     monkeypatch.setattr(job, "AGAIN_S", 0.0)
-    monkeypatch.setattr(job, "LAST_S", 0.0 if signalled else 60.0)
     runtime = job.Kubernetes(spec_of())
     runtime._pod, pods = "p", iter(later)
     runtime._cluster = SimpleNamespace(pod=lambda _name: next(pods))
