@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -249,6 +250,19 @@ def test_a_node_that_has_lost_memory_is_refused() -> None:
         bring(ironic)
 
 
+@pytest.mark.parametrize(("found", "said"), [("4096", 4864), ("2048", "2048"), ("2048", 2048)])
+def test_a_bmc_tells_memory_in_whole_gib(found: str, said: object) -> None:
+    given = replace(MACHINE, node={"properties": {"memory_mb": said}})
+    metal.check_found(given, {"memory_mb": found})
+
+
+@pytest.mark.parametrize("found", ["3072", "5120", None])
+def test_less_or_more_memory_by_a_gib_is_another(found: str | None) -> None:
+    given = replace(MACHINE, node={"properties": {"memory_mb": 4864}})
+    with pytest.raises(Refused, match=f"memory_mb {found}, not 4864"):
+        metal.check_found(given, {"memory_mb": found})
+
+
 def test_a_node_whose_bmc_inserts_no_media_is_refused() -> None:
     ironic = Ironic()
     found = {"cpus": "1", "memory_mb": "2048"}
@@ -319,6 +333,7 @@ def test_an_offer_says_what_the_inventory_says() -> None:
         ({"address": "10.0.0.7"}, "bare metal is given its address"),
         ({"node": {"driver": "redfish"}}, "is enrolled with the driver"),
         ({"node": {**NODE, "driver": "redfisch"}}, "did you mean 'redfish'"),
+        ({"node": {**NODE, "properties": {"memory_mb": "4 GiB"}}}, "metal1: memory_mb: 4 GiB"),
         ({"clean": "some"}, "known: off, metadata, full"),
         ({"deploy": "some"}, "known: ramdisk, direct"),
         ({"deploy": "direct"}, "openstack_deploy: direct, openstack_clean: off; redfish has ram"),

@@ -12,6 +12,7 @@ from . import faults, offer
 from .metal import AGENT, CLEANING, DEPLOYS, Machine
 
 SETTINGS = {"driver", "driver_info", "properties"}
+NUMBERS = {"cpus", "memory_mb", "local_gb"}
 CLEAN = ("off", *CLEANING)
 
 
@@ -36,6 +37,15 @@ def check_said(machine: Machine) -> None:
             given=f"{machine.host}: openstack_node with {', '.join(machine.node)}",
             then="set both, or leave openstack_node out and name an openstack_resource_class",
         )
+    properties: Mapping[str, Any] = machine.node.get("properties", {})
+    for name in NUMBERS & set(properties):
+        if not str(properties[name]).isdecimal():
+            raise Refused(
+                "properties of a node are whole numbers, of memory in MiB and of disks in GB",
+                example="openstack_node: {properties: {cpus: 64, memory_mb: 524288}}",
+                given=f"{machine.host}: {name}: {properties[name]}",
+                then="correct it, or leave it out: inspection finds it",
+            )
     if machine.clean not in CLEAN:
         raise Refused(
             "a node is cleaned in one of the ways that Ironic knows",
