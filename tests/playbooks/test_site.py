@@ -74,6 +74,18 @@ def test_nothing_but_checks_comes_before_the_lease() -> None:
     ]
 
 
+def test_deploying_prolongs_the_lease_between_its_long_steps() -> None:
+    """It is for an hour, and an emulated host took longer to get to its first trial."""
+    done = ansible("site.yml", *LOCAL, "--list-tasks")
+    deploying = done.stdout.split("Put the same bits on every host")[1].split("play #")[0]
+    tasks = [line.split("TAGS")[0].strip() for line in deploying.splitlines() if "TAGS" in line]
+    holds = "lease : Hold the host for this run"
+    steps = ["Have what the settings need", "Hold the same images everywhere"]
+    steps += ["Hold the same data everywhere", "lease : Let go of the host"]
+    seen = [task for task in tasks if task in (holds, *steps)]
+    assert seen == [steps[0], holds, steps[1], holds, steps[2], holds, steps[3]]
+
+
 def test_the_lab_is_refused_until_it_is_edited() -> None:
     done = ansible("site.yml", "-i", "lab")
     assert done.returncode != 0
