@@ -139,7 +139,8 @@ def main() -> None:
 def _machines(given: dict[str, Any]) -> list[metal.Machine]:
     made = []
     for host, asked in given["machines"].items():
-        node = dict(asked["node"])
+        # A key with nothing after it is one that was left out.
+        node = {key: value for key, value in asked["node"].items() if value is not None}
         if node.get("driver_info"):
             node["driver_info"] = {**node["driver_info"], **given["secrets"].get(host, {})}
         made.append(metal.Machine(host, name(given["testbed"], host), **{**asked, "node": node}))

@@ -58,3 +58,13 @@ def test_a_trial_can_be_tried_again_for_every_cause_that_a_record_may_have() -> 
     specs = yaml.safe_load((REPO / "roles/strata/meta/argument_specs.yml").read_text())
     options = specs["argument_specs"]["check"]["options"]
     assert options["strata_retry"]["choices"] == list(CAUSES)
+
+
+def test_what_installs_packages_waits_for_who_else_does() -> None:
+    """A host that was just made updates itself: longer than the minute that the module waits."""
+    texts = [
+        path.read_text() for room in ("roles", "playbooks") for path in (REPO / room).rglob("*.yml")
+    ]
+    installs = sum(text.count("ansible.builtin.apt:\n") for text in texts)
+    assert installs > 0
+    assert sum(text.count("lock_timeout: 600\n") for text in texts) == installs

@@ -334,6 +334,8 @@ def test_an_offer_says_what_the_inventory_says() -> None:
         ({"node": {"driver": "redfish"}}, "is enrolled with the driver"),
         ({"node": {**NODE, "driver": "redfisch"}}, "did you mean 'redfish'"),
         ({"node": {**NODE, "properties": {"memory_mb": "4 GiB"}}}, "metal1: memory_mb: 4 GiB"),
+        ({"node": {**NODE, "properties": "4 GiB"}}, "metal1: 4 GiB"),
+        ({"node": {**NODE, "driver_info": {}}}, "is enrolled with the driver"),
         ({"clean": "some"}, "known: off, metadata, full"),
         ({"deploy": "some"}, "known: ramdisk, direct"),
         ({"deploy": "direct"}, "openstack_deploy: direct, openstack_clean: off; redfish has ram"),

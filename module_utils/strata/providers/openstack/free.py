@@ -11,7 +11,6 @@ from ...errors import Refused
 from . import faults, offer
 from .metal import AGENT, CLEANING, DEPLOYS, Machine
 
-SETTINGS = {"driver", "driver_info", "properties"}
 NUMBERS = {"cpus", "memory_mb", "local_gb"}
 CLEAN = ("off", *CLEANING)
 
@@ -30,22 +29,20 @@ def check_said(machine: Machine) -> None:
             given=f"{machine.host}: openstack_address: {machine.address or 'nothing'}",
             then="set it at the host, and openstack_gateway where it needs one",
         )
-    if machine.node and not SETTINGS - {"properties"} <= set(machine.node):
+    if machine.node and not (machine.node.get("driver") and machine.node.get("driver_info")):
         raise Refused(
             "a node is enrolled with the driver and the address of its BMC",
             example="openstack_node: {driver: redfish, driver_info: {redfish_address: …}}",
             given=f"{machine.host}: openstack_node with {', '.join(machine.node)}",
             then="set both, or leave openstack_node out and name an openstack_resource_class",
         )
-    properties: Mapping[str, Any] = machine.node.get("properties", {})
-    for name in NUMBERS & set(properties):
-        if not str(properties[name]).isdecimal():
-            raise Refused(
-                "properties of a node are whole numbers, of memory in MiB and of disks in GB",
-                example="openstack_node: {properties: {cpus: 64, memory_mb: 524288}}",
-                given=f"{machine.host}: {name}: {properties[name]}",
-                then="correct it, or leave it out: inspection finds it",
-            )
+    if wrong := _no_numbers(machine.node.get("properties", {})):
+        raise Refused(
+            "properties of a node are whole numbers, of memory in MiB and of disks in GB",
+            example="openstack_node: {properties: {cpus: 64, memory_mb: 524288}}",
+            given=f"{machine.host}: {wrong}",
+            then="correct it, or leave it out: inspection finds it",
+        )
     if machine.clean not in CLEAN:
         raise Refused(
             "a node is cleaned in one of the ways that Ironic knows",
@@ -60,6 +57,16 @@ def check_said(machine: Machine) -> None:
             given=f"{machine.host}: openstack_deploy: {machine.deploy}",
             then=f"known: {', '.join(DEPLOYS)}",
         )
+
+
+def _no_numbers(properties: Any) -> str:
+    """Those of a node's properties that should be numbers and are not."""
+    if not isinstance(properties, Mapping):
+        return str(properties)
+    given = {name: properties[name] for name in NUMBERS & set(properties)}
+    return ", ".join(
+        f"{name}: {value}" for name, value in given.items() if not str(value).isdecimal()
+    )
 
 
 def offers(cloud: Any, machines: Iterable[Machine]) -> dict[str, dict[str, Any]]:
