@@ -128,13 +128,13 @@ class Running:
     log: Path
     results: Path
 
-    def until(self, seen: Callable[[], Any], what: str) -> None:
+    def until(self, seen: Callable[[], Any], what: str, every_s: float = 0.1) -> None:
         """Wait until something is seen; fail when the run ends first."""
         deadline = time.monotonic() + PATIENCE_S
         while not seen():
             assert self.process.poll() is None, f"ended before {what}: {self.text()[-3000:]}"
             assert time.monotonic() < deadline, f"no {what}: {self.text()[-3000:]}"
-            time.sleep(0.1)
+            time.sleep(every_s)
 
     def until_said(self, words: str) -> Running:
         self.until(lambda: words in self.text(), words)

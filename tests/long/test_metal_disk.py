@@ -16,7 +16,7 @@ import yaml
 from tests.integration.lab import folder, records
 from tests.openstack.conftest import cloud, rehearse, testbed
 from tests.openstack.test_metal import WRONG, metal, node
-from tests.openstack.testbed import FOLDER, IPMI, SLICE, SPIN, Testbed, write
+from tests.openstack.testbed import EVERY_S, FOLDER, IPMI, SLICE, SPIN, Testbed, write
 
 __all__ = ["cloud", "testbed"]
 UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
@@ -83,7 +83,9 @@ def test_a_host_runs_from_its_disk_killed_while_it_is_erased(
     mark()
     metal(testbed, openstack_clean="full", **DIRECT)
     making = testbed.begin("spin", results, SLICE)
-    making.until(lambda: "clean wait" in testbed.node_states().values(), "the disk is erased")
+    making.until(
+        lambda: "clean wait" in testbed.node_states().values(), "the disk is erased", EVERY_S
+    )
     making.kill()
 
     testbed.on("site", *SPIN, f"-estrata_results={results}")

@@ -14,7 +14,7 @@ import yaml
 
 from tests.integration.lab import PATIENCE_S, folder, lived_and_ended, records
 
-from .testbed import BMC, SLICE, SPIN, Testbed, write
+from .testbed import BMC, EVERY_S, SLICE, SPIN, Testbed, write
 
 UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
 pytestmark = [pytest.mark.root, pytest.mark.image, pytest.mark.filterwarnings(UNHEARD)]
@@ -44,13 +44,35 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
     results, book, ironic = tmp_path / "results", testbed.ledger, testbed.cloud.baremetal
 
     # Before anything is made.
-    for told, settings, words in (
-        ({}, {"openstack_resource_class": "gpu"}, "1 of 'gpu'; of its nodes are none there"),
-        ({**node(), "driver": "redfisch"}, {}, "did you mean 'redfish'"),
-        (node(), {"openstack_address": ""}, "bare metal is given its address"),
-    ):
-        metal(testbed, told, **settings)
-        assert words in testbed.on("playbooks/preflight", *SPIN, check=False)
+    given = {
+        "openstack_node": node(),
+        "openstack_address": "10.78.0.11/24",
+        "openstack_gateway": "10.78.0.1",
+    }
+    refused = {
+        "none": (
+            {"openstack_node": {}, "openstack_resource_class": "gpu"},
+            "1 of 'gpu'; of its nodes are none there",
+        ),
+        "driver": (
+            {"openstack_node": {**node(), "driver": "redfisch"}},
+            "did you mean 'redfish'",
+        ),
+        "address": ({"openstack_address": ""}, "bare metal is given its address"),
+        "nothing": (
+            {"openstack_node": {**node(), "driver_info": None}},
+            "a node is enrolled with the driver and the address of its BMC",
+        ),
+        "words": (
+            {"openstack_node": {**node(), "driver_info": WRONG}},
+            "a node is enrolled with the driver and the address of its BMC",
+        ),
+    }
+    hosts = {name: {**given, **settings} for name, (settings, _) in refused.items()}
+    said = testbed.refusals(hosts, "bare_metal")
+    assert said.keys() == refused.keys()
+    assert not {name: said[name] for name, (_, words) in refused.items() if words not in said[name]}
+    assert not [name for name in said if WRONG in said[name]]
     assert testbed.node_states() == {} and book.hosts() == {}
 
     # What only a BMC can tell; each time the node stays, and the next command goes on with it.
@@ -75,7 +97,9 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
 
     # Killed in the middle of a deploy, and given up by one that does not wait.
     making = testbed.begin("spin", results, SLICE)
-    making.until(lambda: testbed.node_states()[name] in ("deploying", "active"), "a deploy")
+    making.until(
+        lambda: testbed.node_states()[name] in ("deploying", "active"), "a deploy", EVERY_S
+    )
     making.kill()
     testbed.until_none_waits()
     metal(testbed, openstack_patience=1)

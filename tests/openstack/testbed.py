@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from tests.integration.lab import PATIENCE_S, Lab
 FOLDER = Path("/var/lib/strata-openstack")
 CLOUDS, CLOUD = FOLDER / "clouds.yaml", "strata-rehearsal"
 BMC, BMC2, IPMI = (FOLDER / f"{name}.yaml" for name in ("bmc", "bmc2", "ipmi"))
+# Between two looks at the cloud while something else runs: it answers on the same processors.
+EVERY_S = 1.0
 SLICE = "-estrata_slice=native"
 SPIN = (f"-estrata_experiment={EXPERIMENTS}/spin.yml", SLICE)
 
@@ -71,9 +74,25 @@ class Testbed(Lab):
         assert (done.returncode == 0) is check, said[-6000:]
         return said
 
+    def refusals(self, hosts: dict[str, Any], substrate: str = "vm") -> dict[str, str]:
+        """What the provider says to each of these hosts, asked alone: those that it refuses."""
+        said = self.inventory.parent / "refusals"
+        said.mkdir()
+        write(self.inventory, hosts, substrate)
+        self.on("tests/data/playbooks/refusals", f"-erefusals={said}")
+        found = {path.name: path.read_text() for path in said.iterdir()}
+        shutil.rmtree(said)
+        return found
+
     def servers(self) -> dict[str, str]:
         """Status by name, as the cloud says."""
         return {server.name: server.status for server in self.cloud.compute.servers()}
+
+    def deleted(self, name: str) -> None:
+        """Delete a server as somebody else would."""
+        server = self.cloud.compute.find_server(name)
+        self.cloud.compute.delete_server(server)
+        self.cloud.compute.wait_for_delete(server)
 
     def node_states(self) -> dict[str, str]:
         """State by name of bare metal that was enrolled for a testbed, as the cloud says."""
