@@ -101,6 +101,8 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
         values = json.loads((run / f"hosts/{host}.json").read_text())["values"]
         assert (values["virtualisation"], values["accelerator"]) == ("qemu-tcg", "tcg")
         assert values["disk.vda.bus"] == "virtio"
+        # What the wheels of the workload images are built for.
+        assert {"avx2", "sse4_2"} <= set(values["cpu.flags"])
         cards = [values[key] for key in values if key.startswith("nic.") and key.endswith("driver")]
         assert "virtio_net" in cards
         passed = "8086:25ab" in values.get("pci.simulated", [])

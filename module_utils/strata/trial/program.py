@@ -28,6 +28,10 @@ from .order import Order
 TICK = 0.1  # seconds between looks at a program
 # What a workload's exit status says beside failure: its peers were gone, it is not to blame.
 PEER_LOST = 75  # EX_TEMPFAIL of sysexits.h
+ILLEGAL = (
+    ": its image is built for instructions that the CPU has not, or does not show to its guests "
+    "(cpu.flags in the fingerprint; of Nova's cpu_mode)"
+)
 
 FULL = 2**20  # bytes; a disk with less free is full
 
@@ -324,7 +328,8 @@ def why_failed(ended: Ended, given: Resources) -> Reason | None:
     if ended.code == PEER_LOST:
         return "peer", "a peer was not found, or went away"
     if ended.code < 0:
-        return "exit", f"it was ended by signal {_signal_name(-ended.code)}"
+        meaning = ILLEGAL if ended.code == -signal.SIGILL else ""
+        return "exit", f"it was ended by signal {_signal_name(-ended.code)}{meaning}"
     return "exit", f"it ended with status {ended.code}"
 
 

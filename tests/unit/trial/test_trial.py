@@ -156,6 +156,7 @@ def test_the_order_of_a_good_trial(run: Any) -> None:
         ({"raises": {"wait": RuntimeLostError("gone")}}, "runtime_lost", "gone"),
         ({"ended": Ended(3)}, "exit", "status 3"),
         ({"ended": Ended(-11)}, "exit", "SIGSEGV"),
+        ({"ended": Ended(-4)}, "exit", "SIGILL: its image is built for instructions that the CPU"),
         ({"ended": Ended(-9, memory=True)}, "memory", "no memory left"),
         ({}, "output", "left no result.json"),
         ({"out": {"result.json": "{"}}, "output", ""),

@@ -4,7 +4,8 @@ It tells Nova of two PCI devices, which Nova counts, claims and gives back as th
 guest gets in place of each a device that QEMU emulates, with the same vendor and product.
 
 QEMU keeps what it has translated of a guest's code, 1 GiB of it unless it is told otherwise: beside
-four guests of a few GiB that was the machine's last memory.
+four guests of a few GiB that was the machine's last memory. And Nova knows no name for all that
+QEMU can emulate of a CPU: its own default lacks instructions that today's programs are built for.
 """
 
 from nova.virt.libvirt import config
@@ -32,6 +33,8 @@ class Driver(LibvirtDriver):
     def _get_guest_config(self, *given, **named):
         guest = super()._get_guest_config(*given, **named)
         guest.features.append(Translated())
+        guest.cpu = guest.cpu or config.LibvirtConfigGuestCPU()
+        guest.cpu.mode = "maximum"  # as node.xml has it of bare metal
         return guest
 
     def _get_pci_passthrough_devices(self):
