@@ -17,6 +17,9 @@ from . import counters, lease, processes
 from .counters import Counters, Totals
 
 INTERVAL = 0.5  # seconds
+# Of the time of one CPU, at most, that the looking takes: a slow host, an emulated one say, is
+# looked at less often.
+SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -144,10 +147,13 @@ class Sampler:
 
     def _run(self) -> None:
         self._samples.append(self._take())
-        while not self._stopped.wait(INTERVAL):
+        pause = INTERVAL
+        while not self._stopped.wait(pause):
+            before = time.thread_time()
             gauges, asking = counters.gauges()
             self._asking += asking
             self._samples.append(self._take(gauges))
+            pause = max(INTERVAL, (time.thread_time() - before) / SHARE)
 
     def _take(self, gauges: dict[str, float | None] | None = None) -> Sample:
         used = {name: usage() for name, usage in self._programs.items()}

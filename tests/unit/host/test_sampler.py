@@ -211,6 +211,36 @@ def test_the_hosts_files_are_read_once_a_tick_however_many_programs_there_are(
         assert seen["meminfo"] == len(rows)
 
 
+class Pauses:
+    """Stands in for the event that ends the thread: notes what it waited, and ends it."""
+
+    def __init__(self, count: int) -> None:
+        self.given: list[float] = []
+        self._count = count
+
+    def wait(self, seconds: float) -> bool:
+        self.given.append(seconds)
+        return len(self.given) == self._count
+
+    def set(self) -> None:
+        """It has ended by itself."""
+
+
+@pytest.mark.parametrize(
+    ("look_s", "pause_s"), [(0.0, sampler.INTERVAL), (0.004, sampler.INTERVAL), (0.06, 6.0)]
+)
+def test_a_host_on_which_a_look_takes_long_is_looked_at_less_often(
+    monkeypatch: pytest.MonkeyPatch, look_s: float, pause_s: float
+) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(sampler.time, "thread_time", lambda: next(clock) * look_s)
+    watching, pauses = Sampler(), Pauses(3)
+    monkeypatch.setattr(watching, "_stopped", pauses)
+    watching.watch("m", Counters)
+    watching.stop()
+    assert pauses.given == [sampler.INTERVAL, *[pytest.approx(pause_s)] * 2]
+
+
 def test_this_process_and_those_that_it_is_run_by_are_stratas() -> None:
     chain = processes.up_to(None)
     assert chain[0] == os.getpid()
