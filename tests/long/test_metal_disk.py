@@ -15,8 +15,8 @@ import yaml
 
 from tests.integration.lab import folder, records
 from tests.openstack.conftest import cloud, rehearse, testbed
-from tests.openstack.test_metal import WRONG, metal, node
-from tests.openstack.testbed import EVERY_S, FOLDER, IPMI, SLICE, SPIN, Testbed, write
+from tests.openstack.test_metal import metal, node
+from tests.openstack.testbed import EVERY_S, FOLDER, IPMI, SLICE, SPIN, WRONG, Testbed, write
 
 __all__ = ["cloud", "testbed"]
 UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"

@@ -14,12 +14,10 @@ import yaml
 
 from tests.integration.lab import PATIENCE_S, folder, lived_and_ended, records
 
-from .testbed import BMC, EVERY_S, SLICE, SPIN, Testbed, write
+from .testbed import BMC, EVERY_S, SLICE, SPIN, WRONG, Testbed, write
 
 UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
 pytestmark = [pytest.mark.root, pytest.mark.image, pytest.mark.filterwarnings(UNHEARD)]
-
-WRONG = "not-the-one"
 
 
 def node(**driver_info: str) -> dict[str, Any]:
@@ -49,7 +47,7 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
         "openstack_address": "10.78.0.11/24",
         "openstack_gateway": "10.78.0.1",
     }
-    refused = {
+    refused: dict[str, tuple[dict[str, Any], str]] = {
         "none": (
             {"openstack_node": {}, "openstack_resource_class": "gpu"},
             "1 of 'gpu'; of its nodes are none there",
@@ -68,11 +66,7 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
             "a node is enrolled with the driver and the address of its BMC",
         ),
     }
-    hosts = {name: {**given, **settings} for name, (settings, _) in refused.items()}
-    said = testbed.refusals(hosts, "bare_metal")
-    assert said.keys() == refused.keys()
-    assert not {name: said[name] for name, (_, words) in refused.items() if words not in said[name]}
-    assert not [name for name in said if WRONG in said[name]]
+    testbed.refuses(refused, "bare_metal", **given)
     assert testbed.node_states() == {} and book.hosts() == {}
 
     # What only a BMC can tell; each time the node stays, and the next command goes on with it.

@@ -24,6 +24,7 @@ CLOUDS, CLOUD = FOLDER / "clouds.yaml", "strata-rehearsal"
 BMC, BMC2, IPMI = (FOLDER / f"{name}.yaml" for name in ("bmc", "bmc2", "ipmi"))
 # Between two looks at the cloud while something else runs: it answers on the same processors.
 EVERY_S = 1.0
+WRONG = "not-the-one"
 SLICE = "-estrata_slice=native"
 SPIN = (f"-estrata_experiment={EXPERIMENTS}/spin.yml", SLICE)
 
@@ -74,15 +75,29 @@ class Testbed(Lab):
         assert (done.returncode == 0) is check, said[-6000:]
         return said
 
-    def refusals(self, hosts: dict[str, Any], substrate: str = "vm") -> dict[str, str]:
-        """What the provider says to each of these hosts, asked alone: those that it refuses."""
-        said = self.inventory.parent / "refusals"
-        said.mkdir()
-        write(self.inventory, hosts, substrate)
-        self.on("tests/data/playbooks/refusals", f"-erefusals={said}")
-        found = {path.name: path.read_text() for path in said.iterdir()}
-        shutil.rmtree(said)
-        return found
+    def refuses(
+        self,
+        hosts: dict[str, tuple[dict[str, Any], str]],
+        substrate: str = "vm",
+        **settings: Any,
+    ) -> None:
+        """See that the provider refuses each of these hosts, asked alone, with the words given.
+
+        What is `WRONG` about one may be its password, and is not said.
+        """
+        folder = self.inventory.parent / "refusals"
+        folder.mkdir()
+        write(
+            self.inventory, {name: host for name, (host, _) in hosts.items()}, substrate, **settings
+        )
+        self.on("tests/data/playbooks/refusals", f"-erefusals={folder}")
+        said = {path.name: path.read_text() for path in folder.iterdir()}
+        shutil.rmtree(folder)
+        assert said.keys() == hosts.keys()
+        assert not {
+            name: said[name] for name, (_, words) in hosts.items() if words not in said[name]
+        }
+        assert not [name for name in said if WRONG in said[name]]
 
     def servers(self) -> dict[str, str]:
         """Status by name, as the cloud says."""
