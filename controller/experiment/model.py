@@ -113,6 +113,7 @@ class Slice(Own):
 
     workloads: dict[str, Own] = {}
     backgrounds: dict[Name, Background] = {}
+    exclude: list[dict[str, Level | list[Level]]] = []  # beside what the experiment excludes
     repeats: Annotated[int, Field(ge=1)] | None = None
     disturbed: Disturbed | Literal[False] | None = None
     demonstration: bool = True  # whether it is too small to base a decision on

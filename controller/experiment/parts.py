@@ -68,6 +68,7 @@ def sliced(experiment: Experiment, name: str) -> Experiment:
             **_over(experiment, part).model_dump(),
             "workloads": own,
             "backgrounds": {**experiment.backgrounds, **part.backgrounds},
+            "exclude": [*experiment.exclude, *part.exclude],
             "repeats": repeats,
             "rebuilds": min(experiment.rebuilds, repeats),
             "disturbed": experiment.disturbed if part.disturbed is None else part.disturbed,
@@ -83,7 +84,12 @@ def _said_of(name: str, part: Slice) -> str:
     for own in part.workloads.values():
         changed += [*own.factors.items(), *own.options.items()]
     stated = ", ".join(dict.fromkeys(f"{key} {_listed(value)}" for key, value in changed))
-    return f"This run is the slice {name!r} of it, with {stated or 'fewer repeats'}."
+    without = "; ".join(
+        " and ".join(f"{key} {_listed(value)}" for key, value in rule.items())
+        for rule in part.exclude
+    )
+    also = f", without {without}" if without else ""
+    return f"This run is the slice {name!r} of it, with {stated or 'fewer repeats'}{also}."
 
 
 def _listed(value: Any) -> str:

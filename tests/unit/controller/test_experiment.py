@@ -143,6 +143,18 @@ def test_a_slice_replaces_what_it_states(tmp_path: Path) -> None:
         load(tmp_path, "smal", slices=slices)
 
 
+def test_a_slice_excludes_beside_what_the_experiment_does(tmp_path: Path) -> None:
+    rules = [{"runtime": "docker", "model": "tiny"}, {"runtime": ["docker"], "model": "alexnet"}]
+    small = load(tmp_path, "s", exclude=rules[:1], slices={"s": {"exclude": rules[1:]}})
+    assert small.excluded == [
+        {"runtime": ["docker"], "model": ["tiny"]},
+        {"runtime": ["docker"], "model": ["alexnet"]},
+    ]
+    assert "with fewer repeats, without model alexnet and runtime docker." in small.description
+    with pytest.raises(Refused, match="unknown factor in exclude 'modell'"):
+        load(tmp_path, "s", slices={"s": {"exclude": [{"modell": "tiny"}]}})
+
+
 SEVERAL: dict[str, Any] = {
     "workload": "",
     "workloads": {
