@@ -8,7 +8,7 @@ file, `requirements/images/NAME.yml`, and where it has packages of Python their 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Declared(BaseModel):
     disk: str  # what a host needs for it: unpacked, in a runtime's store, and its archive
     packages: list[str] = []  # of the distribution, beside Python
     without: list[str] = []  # paths below the packages of Python that are left out
+    cpu: dict[str, list[str]] = {}  # flags that its programs are built for, by machine
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Family:
     packages: list[str]
     without: list[str]
     lock: Path | None
+    cpu: dict[str, list[str]] = field(default_factory=dict)  # what a host's must be able to do
 
     def document(self) -> dict[str, Any]:
         """As the module strata_image_build takes it."""
@@ -81,7 +83,8 @@ def load(name: str, folder: Path = FOLDER) -> Family:
             given=repr(first["input"])[:200],
         ) from error
     size = units.size(found.disk)
-    return Family(name, size, found.packages, found.without, lock if lock.is_file() else None)
+    pinned = lock if lock.is_file() else None
+    return Family(name, size, found.packages, found.without, pinned, found.cpu)
 
 
 def source(family: Family, image: dict[str, Any]) -> Source:

@@ -37,6 +37,21 @@ def check_disk(name: str, facts: dict[str, Any], needed: Iterable[Family]) -> No
         )
 
 
+def check_cpu(name: str, facts: dict[str, Any], needed: Iterable[Family]) -> None:
+    """Raises Refused when the host's CPU lacks what a family's programs are built for."""
+    cpu = facts["cpu"]
+    for family in needed:
+        missing = [flag for flag in family.cpu.get(cpu["machine"], []) if flag not in cpu["flags"]]
+        if missing:
+            raise Refused(
+                f"{name} has no CPU for the programs of the image family {family.name}",
+                example=f"flags: … {' '.join(family.cpu[cpu['machine']])} … in its /proc/cpuinfo",
+                given=f"a CPU without {', '.join(missing)}",
+                then="let its virtual machine have what the CPU below can do "
+                "(libvirt: host-passthrough), or leave the host out",
+            )
+
+
 def check_state(name: str, facts: dict[str, Any]) -> None:
     """Raises Refused when the state folder on the host is neither Strata's nor free."""
     said = facts["state_dir"]["refused"]

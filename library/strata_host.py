@@ -30,6 +30,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 root: {description: Whether modules run as root here., returned: always, type: bool}
+cpu: {description: "By which C(machine) programs are built for it, and the C(flags) of what it can do.", returned: always, type: dict}
 cpu_ids: {description: Numbers of the CPUs that may be used., returned: always, type: list, elements: int}
 cores: {description: The same by the cores that they are of., returned: always, type: list, elements: list}
 numa_nodes: {description: Numbers of the NUMA nodes that have memory., returned: always, type: list, elements: int}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 import yaml
 from strata.host import lease
 
-from tests.conftest import EXPERIMENTS, REPO, environment
+from tests import tree as trees
+from tests.conftest import EXPERIMENTS, REPO
 
 pytestmark = pytest.mark.root
 HERE = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
@@ -26,7 +28,7 @@ def site(tmp_path: Path) -> Any:
     """Run a playbook on hosts of a test, for a plan that is native only; what it says."""
 
     def run(
-        *arguments: str, playbook: str = "site.yml", **hosts: Any
+        *arguments: str, playbook: str = "site.yml", tree: Path = REPO, **hosts: Any
     ) -> subprocess.CompletedProcess[str]:
         native = {"hosts": hosts or {"here": HERE}}
         inventory = {
@@ -38,7 +40,7 @@ def site(tmp_path: Path) -> Any:
         given += [f"-estrata_results={tmp_path}/results", *arguments]
         return subprocess.run(
             ["ansible-playbook", playbook, "-i", str(tmp_path / "hosts.yml"), *given],
-            **{"cwd": REPO, "env": environment(), "capture_output": True, "text": True},
+            **{"cwd": tree, "env": trees.environment(tree), "capture_output": True, "text": True},
             check=False,
         )
 
@@ -74,6 +76,20 @@ def test_one_host_under_two_names_is_refused_before_it_is_touched(site: Any) -> 
     done = site(here=HERE, there=HERE)
     assert done.returncode != 0
     assert "here and there are one machine" in done.stdout, done.stdout
+    assert "Hold the host" not in done.stdout
+
+
+def test_a_host_whose_cpu_lacks_what_programs_are_built_for_is_refused(
+    site: Any, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    trees.copy(tree)
+    declared = tree / "requirements/images/python.yml"
+    declared.write_text(f"disk: 1G\ncpu: {{{platform.machine()}: [no_cpu_has_it]}}\n")
+    done = site(tree=tree)
+    assert done.returncode != 0
+    assert "here has no CPU for the programs of the image family python" in done.stdout, done.stdout
+    assert "a CPU without no_cpu_has_it" in done.stdout
     assert "Hold the host" not in done.stdout
 
 

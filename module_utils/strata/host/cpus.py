@@ -1,4 +1,4 @@
-"""The CPUs of a host by the cores that they are of, and its two equal halves.
+"""The CPUs of a host: what they can do, by the cores that they are of, and its two equal halves.
 
 Two threads of one core take from each other what two cores do not, so no core is in both halves.
 """
@@ -13,6 +13,19 @@ from .. import units
 from ..errors import Refused
 
 TOPOLOGY = Path("/sys/devices/system/cpu")
+
+
+def cpuinfo(text: str) -> dict[str, str]:
+    """The first processor of /proc/cpuinfo."""
+    first = text.split("\n\n", maxsplit=1)[0].splitlines()
+    pairs = (line.split(":", 1) for line in first if ":" in line)
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def flags(text: str) -> list[str]:
+    """What the first processor of /proc/cpuinfo can do, sorted."""
+    one = cpuinfo(text)
+    return sorted(one.get("flags", one.get("Features", "")).split())
 
 
 def cores(folder: Path = TOPOLOGY) -> list[list[int]]:

@@ -42,6 +42,7 @@ def probe(state_dir: Path) -> dict[str, Any]:
     pod = agent.here()
     return {
         "root": os.geteuid() == 0,
+        "cpu": {"machine": platform.machine(), "flags": cpus.flags(read_text("/proc/cpuinfo"))},
         "cpu_ids": sorted(os.sched_getaffinity(0)),
         "cores": cpus.cores(),
         "numa_nodes": numa_nodes(),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..fields import Field
-from . import agent, devices, facts
+from . import agent, cpus, devices, facts
 from .facts import read_text
 
 CPU = Path("/sys/devices/system/cpu")
@@ -135,33 +135,20 @@ def drift(reference: dict[str, Any], others: Collection[str] = ()) -> list[dict[
     ]
 
 
-def cpuinfo(text: str) -> dict[str, str]:
-    """The first processor of /proc/cpuinfo."""
-    first = text.split("\n\n", maxsplit=1)[0].splitlines()
-    pairs = (line.split(":", 1) for line in first if ":" in line)
-    return {name.strip(): value.strip() for name, value in pairs}
-
-
 def cpu_model(text: str) -> str:
     """The CPU's name in /proc/cpuinfo; ARM has only numbers for it."""
-    one = cpuinfo(text)
+    one = cpus.cpuinfo(text)
     if "model name" in one:
         return " ".join(one["model name"].split())
     numbers = [one[name] for name in ("CPU implementer", "CPU part") if name in one]
     return " ".join(["ARM", *numbers]) if numbers else ""
 
 
-def cpu_flags(text: str) -> list[str]:
-    """Features of the first processor, sorted."""
-    one = cpuinfo(text)
-    return sorted(one.get("flags", one.get("Features", "")).split())
-
-
 def topology(text: str) -> tuple[int, int]:
     """Sockets and cores in /proc/cpuinfo."""
     cores = set()
     for block in text.strip().split("\n\n"):
-        one = cpuinfo(block)
+        one = cpus.cpuinfo(block)
         cores.add((one.get("physical id", "0"), one.get("core id", one.get("processor", "0"))))
     return len({socket for socket, _ in cores}), len(cores)
 
@@ -250,7 +237,7 @@ def _is_known(value: Any) -> bool:
 
 READERS: dict[str, Callable[[], Any]] = {
     "cpu.model": lambda: cpu_model(read_text("/proc/cpuinfo")),
-    "cpu.flags": lambda: cpu_flags(read_text("/proc/cpuinfo")),
+    "cpu.flags": lambda: cpus.flags(read_text("/proc/cpuinfo")),
     "cpu.sockets": lambda: topology(read_text("/proc/cpuinfo"))[0],
     "cpu.cores": lambda: topology(read_text("/proc/cpuinfo"))[1],
     "cpu.threads": os.cpu_count,
@@ -258,7 +245,7 @@ READERS: dict[str, Callable[[], Any]] = {
     "cpu.governor": governor,
     "cpu.frequency_max": frequency_max,
     "cpu.boost": boost,
-    "cpu.microcode": lambda: cpuinfo(read_text("/proc/cpuinfo")).get("microcode"),
+    "cpu.microcode": lambda: cpus.cpuinfo(read_text("/proc/cpuinfo")).get("microcode"),
     "cpu.mitigations": _mitigations,
     "numa.nodes": lambda: count(read_text("/sys/devices/system/node/online")),
     "kernel.release": platform.release,

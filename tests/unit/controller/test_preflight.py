@@ -42,6 +42,18 @@ def test_too_little_disk_is_refused() -> None:
     preflight.check_disk("here", held, [large, small])
 
 
+def test_a_cpu_that_lacks_what_programs_are_built_for_is_refused() -> None:
+    needed = [families.load(name) for name in ("python", "tensorflow")]
+    old = {"machine": "x86_64", "flags": ["fpu", "sse4_2"]}
+    with pytest.raises(Refused, match="here has no CPU for the programs") as refused:
+        preflight.check_cpu("here", facts(cpu=old), needed)
+    for words in ("family tensorflow", "a CPU without avx", "example: flags: … avx", "next: "):
+        assert words in str(refused.value)
+    preflight.check_cpu("here", facts(cpu=old), needed[:1])
+    for cpu in ({**old, "flags": ["avx", "fpu"]}, {"machine": "aarch64", "flags": ["fp"]}):
+        preflight.check_cpu("here", facts(cpu=cpu), needed)
+
+
 def test_a_state_folder_that_is_not_stratas_is_refused(tmp_path: Path) -> None:
     preflight.check_state("here", facts())
     (tmp_path / "thesis").touch()

@@ -83,8 +83,8 @@ def test_the_nearest_parent_that_is_there(tmp_path: Path) -> None:
 def test_one_probe_gives_all(tmp_path: Path) -> None:
     found = facts.probe(tmp_path / "state")
     assert set(found) == {
-        "root", "cpu_ids", "cores", "numa_nodes", "memory_total", "memory_available", "state_dir",
-        "disk_free", "images", "service_manager", "distribution", "gpu",
+        "root", "cpu", "cpu_ids", "cores", "numa_nodes", "memory_total", "memory_available",
+        "state_dir", "disk_free", "images", "service_manager", "distribution", "gpu",
         "virtualisation", "lease", "machine", "python", "address", "networks",
     }  # fmt: skip
     assert found["root"] is (os.geteuid() == 0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from strata import runtimes
 from strata.fields import Field
-from strata.host import devices, facts, fingerprint
+from strata.host import cpus, devices, facts, fingerprint
 
 from schema import fingerprint as meaning
 
@@ -92,9 +92,9 @@ def test_cpus(text: str, model: str, sockets: int, cores: int) -> None:
 
 
 def test_flags_are_sorted() -> None:
-    assert fingerprint.cpu_flags(GUEST) == ["avx2", "fpu", "hypervisor", "sse2"]
-    assert fingerprint.cpu_flags(ARM) == ["aes", "asimd", "evtstrm", "fp"]
-    assert fingerprint.cpu_flags("") == []
+    assert cpus.flags(GUEST) == ["avx2", "fpu", "hypervisor", "sse2"]
+    assert cpus.flags(ARM) == ["aes", "asimd", "evtstrm", "fp"]
+    assert cpus.flags("") == []
     assert fingerprint.cpu_model("") == ""
 
 
