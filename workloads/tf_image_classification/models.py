@@ -12,12 +12,16 @@ from keras import layers
 
 from workloads.tf_image_classification.options import Options
 
+ALEXNET = (64, 4096)  # filters of the first convolution, units of a dense layer
 POOLED = 6  # AlexNet's last pooling leaves 6x6 of the published 224x224
 
 
 def build(options: Options) -> Any:
     """The model of the options, under the current precision policy."""
     shape = (options.image_size, options.image_size, 3)
+    if options.model == "alexnet":
+        filters, units = (max(1, round(options.width * published)) for published in ALEXNET)
+        return alexnet(shape, options.classes, filters, units)
     return BUILDERS[options.model](shape, options.classes)
 
 
@@ -40,8 +44,8 @@ def resnet50(shape: tuple[int, int, int], classes: int) -> Any:
     )
 
 
-def alexnet(shape: tuple[int, int, int], classes: int, filters: int = 64, units: int = 4096) -> Any:
-    """AlexNet in one tower (Krizhevsky 2014, arXiv:1404.5997), 61,100,840 parameters.
+def alexnet(shape: tuple[int, int, int], classes: int, filters: int, units: int) -> Any:
+    """AlexNet in one tower (Krizhevsky 2014, arXiv:1404.5997), 61,100,840 parameters as published.
 
     Without local response normalisation, as in today's versions. For other sizes than the
     published one the last pooling adapts to 6x6, so that the dense layers (96 % of the
@@ -78,6 +82,5 @@ def tiny(shape: tuple[int, int, int], classes: int) -> Any:
 BUILDERS: dict[str, Callable[[tuple[int, int, int], int], Any]] = {
     "inception_v3": inception_v3,
     "resnet50": resnet50,
-    "alexnet": alexnet,
     "tiny": tiny,
 }

@@ -61,6 +61,13 @@ class Options(SharedOptions):
             "unit": "pixels",
         },
     )
+    width: float = field(
+        default=1.0,
+        metadata={
+            "help": "share of the published filters and units that each layer of alexnet has",
+            "unit": "1",
+        },
+    )
     classes: int = field(default=1000, metadata={"help": "outputs of the model", "unit": "1"})
     first_label: int = field(
         default=1,
@@ -110,6 +117,10 @@ class Options(SharedOptions):
         self.at_least(0, "image_size", "first_label", "seed", "trace_steps")
         if not 0 < self.learning_rate < float("inf"):
             raise refuse("learning_rate", "must be positive and finite", 0.01, self.learning_rate)
+        if not 0 < self.width <= 1:
+            raise refuse("width", "must be above 0 and at most 1", 0.25, self.width)
+        if self.width != 1 and self.model != "alexnet":
+            raise refuse("width", f"must be 1 for {self.model}, which has one width", 1, self.width)
         known = PUBLISHED[self.model]
         size = self.image_size or known.size
         if size < known.minimum:
@@ -127,7 +138,7 @@ def estimate(options: Options, cores: float) -> float:
     known = PUBLISHED[options.model]
     taken = options.trace_steps + options.warmup_steps + options.steps
     images = options.batch_size * taken
-    forward = known.forward * (options.image_size / known.size) ** 2
+    forward = known.forward * (options.image_size / known.size * options.width) ** 2
     compute = 3 * forward * images / (FLOPS_PER_CORE * cores)
     compute *= XLA_SLOWDOWN if options.xla else 1
     compute *= BFLOAT16_SLOWDOWN if "bfloat16" in options.dtype else 1

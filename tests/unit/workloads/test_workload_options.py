@@ -131,6 +131,9 @@ def test_the_controller_needs_no_tensorflow() -> None:
         ({"learning_rate": 0.0}, "learning_rate: must be positive"),
         ({"model": "inception_v3", "image_size": 74}, "at least 75 for inception_v3"),
         ({"model": "resnet50", "image_size": 31}, "at least 32 for resnet50"),
+        ({"model": "alexnet", "width": 0.0}, "width: must be above 0 and at most 1"),
+        ({"model": "alexnet", "width": 1.5}, "width: must be above 0 and at most 1"),
+        ({"model": "resnet50", "width": 0.5}, "width: must be 1 for resnet50"),
     ],
 )
 def test_pydantic_runs_the_same_checks(given: dict[str, Any], reason: str) -> None:

@@ -82,6 +82,12 @@ def test_alexnet_computes_at_its_smallest_size() -> None:
                 compute(tf.zeros([1, *shape]))
 
 
+def test_a_narrow_alexnet_has_a_share_of_its_filters_and_units() -> None:
+    eighth = models.build(Options(model="alexnet", image_size=95, width=0.125))
+    layers = [layer for layer in eighth.layers if layer.weights]
+    assert [layer.kernel.shape[-1] for layer in layers] == [8, 24, 48, 32, 32, 512, 512, 1000]
+
+
 @pytest.mark.parametrize(("kind", "momentum"), [("sgd", 0), ("momentum", 0.9), ("adam", None)])
 def test_fused_updates_equal_those_of_keras(kind: Any, momentum: float | None) -> None:
     plain = (
