@@ -129,7 +129,7 @@ class Daemons:
             return None
         for pid in list(self._used):
             self._read(pid)
-        return sum(self._used.values())
+        return sum(list(self._used.values()))  # another thread may be looking
 
     def _read(self, pid: int) -> None:
         with contextlib.suppress(OSError):

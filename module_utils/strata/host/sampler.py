@@ -146,6 +146,8 @@ class Sampler:
         return [_row(a, b, own) for a, b in pairs if b.mono > begin and a.mono < end]
 
     def _run(self) -> None:
+        # What they used before belongs to no row.
+        self._daemons.look()
         self._samples.append(self._take())
         pause = INTERVAL
         while not self._stopped.wait(pause):

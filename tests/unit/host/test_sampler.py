@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from strata.host.sampler import Sample, Sampler, spent
 from tests.conftest import REPO
 
 NOTHING = Totals(*([0.0] * 9))
+DAEMON = "strata-test-daemon"  # the kernel keeps 15 characters of it
 
 
 def sample(mono: float, host: Totals, strata: float = 0.0, **cpu: float | None) -> Sample:
@@ -45,21 +47,51 @@ def test_what_the_platform_runs_is_its_own_cost_and_not_others() -> None:
 
 
 def test_a_process_of_the_platform_is_known_by_its_name_also_after_its_end() -> None:
-    burn = "import sys; sum(range(10_000_000)); print('done', flush=True); sys.stdin.read()"
-    name = "strata-test-daemon"  # the kernel keeps 15 characters of it
-    watching = processes.Daemons([name])
+    watching = processes.Daemons([DAEMON])
     watching.look()
     assert watching.cpu() == 0.0
-    named = f"open('/proc/self/comm', 'w').write({name!r}); {burn}"
+    with daemon():
+        watching.look()
+        used = watching.cpu()
+        assert used is not None and used > 0.05
+    assert watching.cpu() >= used, "what it used stays"
+
+
+def test_what_the_platform_used_before_it_was_watched_is_in_no_row() -> None:
+    with daemon():
+        known = processes.Daemons([DAEMON])
+        known.look()
+        before, watching = known.cpu(), Sampler([DAEMON])
+        watching.watch("m", lambda: Counters(cpu=0.0))
+        until_sampled(watching, 2)
+        watching.begin()
+        until_sampled(watching, 4)
+        watching.stop()
+    rows = watching.rows({"m"}, 0, float("inf"))
+    ends = [row["mono"] for row in rows]
+    seconds = [sampler.INTERVAL, *(b - a for a, b in itertools.pairwise(ends))]
+    counted = sum(row["platform_cpu"] * s for row, s in zip(rows, seconds, strict=True))
+    assert before is not None and counted < before / 2
+
+
+def until_sampled(watching: Sampler, rows: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(watching.rows({"m"}, 0, float("inf"))) < rows:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def daemon() -> Iterator[None]:
+    """A process of the name DAEMON that has used CPU time, and uses no more."""
+    burn = "import sys; sum(range(10_000_000)); print('done', flush=True); sys.stdin.read()"
+    named = f"open('/proc/self/comm', 'w').write({DAEMON!r}); {burn}"
     call = [sys.executable, "-c", named]
     with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdin is not None
         assert process.stdout.readline() == b"done\n"
-        watching.look()
-        used = watching.cpu()
-        assert used > 0.05
+        yield
         process.stdin.close()
-    assert watching.cpu() >= used, "what it used stays"
 
 
 def test_stolen_time_waiting_and_interrupts_are_nobodys() -> None:
