@@ -83,7 +83,7 @@ class ActionModule(ActionBase):
             preflight.check_state(name, answers)
             preflight.check_root(name, answers, kind)
             preflight.check_disk(name, answers, needed)
-            preflight.check_cpu(name, answers, needed)
+            preflight.check_cpu(name, answers, needed, kind)
         preflight.check_one_name(facts)
         if not on_paper:
             preflight.check_data(needs_data, hosts)

@@ -37,8 +37,10 @@ def check_disk(name: str, facts: dict[str, Any], needed: Iterable[Family]) -> No
         )
 
 
-def check_cpu(name: str, facts: dict[str, Any], needed: Iterable[Family]) -> None:
+def check_cpu(name: str, facts: dict[str, Any], needed: Iterable[Family], image_kind: str) -> None:
     """Raises Refused when the host's CPU lacks what a family's programs are built for."""
+    if image_kind == "oci":
+        return  # the user's own image, whose programs may be built for another
     cpu = facts["cpu"]
     for family in needed:
         missing = [flag for flag in family.cpu.get(cpu["machine"], []) if flag not in cpu["flags"]]

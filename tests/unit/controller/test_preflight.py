@@ -46,12 +46,13 @@ def test_a_cpu_that_lacks_what_programs_are_built_for_is_refused() -> None:
     needed = [families.load(name) for name in ("python", "tensorflow")]
     old = {"machine": "x86_64", "flags": ["fpu", "sse4_2"]}
     with pytest.raises(Refused, match="here has no CPU for the programs") as refused:
-        preflight.check_cpu("here", facts(cpu=old), needed)
+        preflight.check_cpu("here", facts(cpu=old), needed, "rootfs")
     for words in ("family tensorflow", "a CPU without avx", "example: flags: … avx", "next: "):
         assert words in str(refused.value)
-    preflight.check_cpu("here", facts(cpu=old), needed[:1])
+    preflight.check_cpu("here", facts(cpu=old), needed[:1], "rootfs")
+    preflight.check_cpu("here", facts(cpu=old), needed, "oci")  # whatever the user built it for
     for cpu in ({**old, "flags": ["avx", "fpu"]}, {"machine": "aarch64", "flags": ["fp"]}):
-        preflight.check_cpu("here", facts(cpu=cpu), needed)
+        preflight.check_cpu("here", facts(cpu=cpu), needed, "rootfs")
 
 
 def test_a_state_folder_that_is_not_stratas_is_refused(tmp_path: Path) -> None:
