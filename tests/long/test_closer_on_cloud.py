@@ -39,7 +39,7 @@ HOSTS = ("metal1", "metal2", "vm1", "vm2")
 LAB, SUBNET, CONTROL = "closer", "10.201.246.0/24", "10.201.246.11"
 CLOSER = ("-estrata_experiment=closer2018", "-estrata_slice=rehearsal_cloud")
 # An emulated host that installs packages takes a quarter of an hour for it: they are in its image.
-PACKAGES = ["docker.io", "iptables", "python3-docker", "rsync"]
+PACKAGES = ["apparmor", "docker.io", "iptables", "python3-docker", "rsync"]
 PACKAGES += ["conntrack", "containerd", "ethtool", "kmod", "python3-kubernetes", "socat"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import importlib.util
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -26,23 +27,49 @@ COMPONENTS = [{"Name": "Engine", "Version": "20.10"}, {"Name": "runc", "Version"
 
 
 @pytest.mark.parametrize(
-    ("installed", "running", "socket", "root", "apt", "why_not"),
+    ("missing", "running", "socket", "root", "apt", "why_not"),
     [
-        (True, True, True, False, False, ""),
-        (True, False, False, True, False, ""),
-        (False, False, False, True, True, ""),
-        (False, False, False, True, False, "no apt"),
-        (True, False, True, False, True, "may not use its socket"),
-        (True, False, False, False, True, "does not run"),
-        (False, False, False, False, True, "not installed, and without root"),
+        ([], True, True, False, False, ""),
+        ([], False, False, True, False, ""),
+        (["dockerd"], False, False, True, True, ""),
+        (["dockerd"], False, False, True, False, "lacks dockerd, and this distribution has no apt"),
+        ([], False, True, False, True, "may not use its socket"),
+        ([], False, False, False, True, "does not run"),
+        (["dockerd"], False, False, False, True, "lacks dockerd, and without root"),
+        (["python-docker"], True, True, False, True, "lacks python-docker, and without root"),
     ],
 )
 def test_why_docker_cannot_be_had(
-    installed: bool, running: bool, socket: bool, root: bool, apt: bool, why_not: str
+    missing: list[str], running: bool, socket: bool, root: bool, apt: bool, why_not: str
 ) -> None:
-    found = engines.why_not(installed=installed, running=running, socket=socket, root=root, apt=apt)
+    found = engines.why_not(missing=missing, running=running, socket=socket, root=root, apt=apt)
     assert why_not in found
     assert bool(found) is bool(why_not)
+
+
+@pytest.mark.parametrize(
+    ("there", "running", "apparmor", "missing"),
+    [
+        ({"dockerd"}, False, False, []),
+        ({"dockerd", "apparmor_parser"}, True, True, []),
+        # With a kernel that has it, such an engine answers, and starts no container.
+        ({"dockerd"}, True, True, ["apparmor_parser"]),
+        (set(), False, True, ["dockerd", "apparmor_parser"]),
+        (set(), True, True, []),  # an engine of others, reached by its socket
+    ],
+)
+def test_what_an_engine_lacks(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    there: set[str],
+    running: bool,
+    apparmor: bool,
+    missing: list[str],
+) -> None:
+    monkeypatch.setattr(engines, "has", there.__contains__)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    place = tmp_path if apparmor else tmp_path / "none"
+    assert engines.missing(running=running, apparmor=place) == [*missing, engines.SDK]
 
 
 class Engine(http.server.BaseHTTPRequestHandler):
@@ -82,7 +109,7 @@ def test_an_engine_that_answers_runs(engine: tuple[str, dict[str, bytes]]) -> No
     at, answers = engine
     answers |= {"/_ping": b"OK", "/version": b'{"Version": "20.10.24+dfsg1"}'}
     found = engines.facts(at)
-    assert set(found) == {"installed", "running", "sdk", "version", "why_not"}
+    assert set(found) == {"missing", "running", "version", "why_not"}
     assert found["running"] and found["version"] == "20.10.24+dfsg1"
     assert found["why_not"] == ""
 

@@ -20,6 +20,10 @@ PING_S = 1.0
 ANSWER_S = 3.0
 
 
+SDK = "python-docker"
+# Where the kernel has AppArmor, the engine starts no container before it has loaded a profile.
+APPARMOR = Path("/sys/kernel/security/apparmor")
+
 # A container itself is a child of its shim, and in a control group of its own.
 DAEMONS = ("dockerd", "containerd", "containerd-shim", "docker-proxy")
 
@@ -89,18 +93,17 @@ def get(path: str, at: str = DOCKER_SOCKET) -> dict[str, Any]:
 
 def facts(at: str = DOCKER_SOCKET) -> dict[str, Any]:
     """State of the engine; `why_not` is '' when it is usable or can be made so."""
-    installed = has("dockerd")
     running, version = False, ""
     with contextlib.suppress(OSError, ValueError):
         running = ask("/_ping", PING_S, at).strip() == b"OK"
         version = str(get("/version", at).get("Version", "")) if running else ""
+    lacks = missing(running=running)
     return {
-        "installed": installed,
+        "missing": lacks,
         "running": running,
         "version": version,
-        "sdk": importlib.util.find_spec("docker") is not None,
         "why_not": why_not(
-            installed=installed or running,
+            missing=lacks,
             running=running,
             socket=Path(at).exists(),
             root=os.geteuid() == 0,
@@ -109,13 +112,26 @@ def facts(at: str = DOCKER_SOCKET) -> dict[str, Any]:
     }
 
 
-def why_not(*, installed: bool, running: bool, socket: bool, root: bool, apt: bool) -> str:
-    """'' when Docker is usable or root can start or install it, else one plain clause."""
-    if running or (root and installed):
-        return ""
+def missing(*, running: bool, apparmor: Path = APPARMOR) -> list[str]:
+    """What this host lacks of an engine's programs, and the SDK for Python.
+
+    An engine that runs, and whose program is not there, is looked after by others.
+    """
+    elsewhere = running and not has("dockerd")
+    needed = [] if elsewhere else ["dockerd", *(["apparmor_parser"] if apparmor.is_dir() else [])]
+    sdk = [] if importlib.util.find_spec("docker") else [SDK]
+    return [name for name in needed if not has(name)] + sdk
+
+
+def why_not(*, missing: list[str], running: bool, socket: bool, root: bool, apt: bool) -> str:
+    """'' when Docker is usable or root can start it or install what it lacks, else one clause."""
+    lacks = f"it lacks {', '.join(missing)}"
     if root:
-        return "" if apt else "it is not installed, and this distribution has no apt to install it"
-    if installed and socket:
+        return "" if apt or not missing else f"{lacks}, and this distribution has no apt"
+    if missing:
+        return f"{lacks}, and without root that cannot be changed"
+    if running:
+        return ""
+    if socket:
         return "this account may not use its socket, and without root that cannot be changed"
-    state = "it does not run" if installed else "it is not installed"
-    return f"{state}, and without root that cannot be changed"
+    return "it does not run, and without root that cannot be changed"
