@@ -66,7 +66,12 @@ class Loaded:
     @property
     def emulated(self) -> list[str]:
         """The hosts whose CPU a program emulates: how fast they are says nothing of any machine."""
-        return sorted(host for host, has in self.hosts.items() if has.get("accelerator") == "tcg")
+        return self._those("accelerator", "tcg")
+
+    @property
+    def contained(self) -> list[str]:
+        """The hosts that are system containers of one machine, as the nodes of a rehearsal lab."""
+        return self._those("virtualisation", "container")
 
     def progress(self) -> tuple[int, int]:
         """Slots of which every trial has a record, and all slots that were to be measured."""
@@ -94,10 +99,10 @@ class Loaded:
             found.append(f"The folder {self.folder.resolve().name} holds the run {self.run.run}.")
         if self.strange:
             found.append(f"Left out, since they hold no record: {', '.join(self.strange)}.")
-        if any(values.get("virtualisation") == "container" for values in self.hosts.values()):
+        if self.contained:
             found.append(
-                "The hosts are system containers that share one kernel, its clock and its disks: "
-                "this is a rehearsal, and no basis for a decision."
+                "System containers share one kernel, its clock and its disks: "
+                f"{', '.join(self.contained)}. This is a rehearsal, and no basis for a decision."
             )
         if self.emulated:
             found.append(
@@ -108,6 +113,9 @@ class Loaded:
         return found + [
             f"Confounded with the hosts: {item.what}; {item.why}." for item in self.run.confounds
         ]
+
+    def _those(self, key: str, value: str) -> list[str]:
+        return sorted(host for host, has in self.hosts.items() if has.get(key) == value)
 
     def _none_good(self) -> str:
         """One sentence on a run without a good trial, with the commonest reason."""

@@ -142,6 +142,12 @@ def test_hosts_that_are_emulated_get_figures_and_no_verdict(tmp_path: Path) -> N
     assert any("QEMU emulates the CPU of node1" in notice for notice in loaded.notices())
 
 
+def test_hosts_that_share_a_kernel_are_named(tmp_path: Path) -> None:
+    host = {**synthetic.HOST, "virtualisation": "container"}
+    loaded = load.load(Synthetic(BOTH, host=host).write(tmp_path / "run"))
+    assert any("share one kernel, its clock and its disks: node1." in n for n in loaded.notices())
+
+
 def test_a_pair_is_of_one_round_so_that_a_drift_is_in_neither_arm(tmp_path: Path) -> None:
     """The machine halves its speed over the run: unpaired, 2 % of noise would be lost in it."""
     frame = trials(Synthetic(BOTH, noise=0.002, repeats=6), tmp_path / "run")
