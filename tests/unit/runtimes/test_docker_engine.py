@@ -70,6 +70,8 @@ def test_what_an_engine_lacks(
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     place = tmp_path if apparmor else tmp_path / "none"
     assert engines.missing(running=running, apparmor=place) == [*missing, engines.SDK]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+    assert engines.missing(running=running, apparmor=place) == missing
 
 
 class Engine(http.server.BaseHTTPRequestHandler):

@@ -19,8 +19,7 @@ DOCKER_SOCKET = "/var/run/docker.sock"
 PING_S = 1.0
 ANSWER_S = 3.0
 
-
-SDK = "python-docker"
+SDK = "python-docker"  # what the engine's SDK is called among what is missing
 # Where the kernel has AppArmor, the engine starts no container before it has loaded a profile.
 APPARMOR = Path("/sys/kernel/security/apparmor")
 
