@@ -40,14 +40,17 @@ class Sink(Protocol):
     def write(self, data: bytes, /) -> int: ...
 
 
-class HashingSink:
-    """Hashes what passes through it on the way to an optional file."""
+class Onward:
+    """Writes on to an optional file, which need not know its position: what a tar is written to.
 
-    def __init__(self, file: Sink | None = None) -> None:
-        self._hash, self._file, self._position = hashlib.sha256(), file, 0
+    Not as a stream of tarfile's own ("w|"): that copies what it has buffered for each piece of a
+    file, which took more than half of the time.
+    """
+
+    def __init__(self, file: Sink | None) -> None:
+        self._file, self._position = file, 0
 
     def write(self, data: bytes, /) -> int:
-        self._hash.update(data)
         if self._file is not None:
             self._file.write(data)
         self._position += len(data)
@@ -55,6 +58,18 @@ class HashingSink:
 
     def tell(self) -> int:
         return self._position
+
+
+class HashingSink(Onward):
+    """Hashes what passes through it."""
+
+    def __init__(self, file: Sink | None = None) -> None:
+        super().__init__(file)
+        self._hash = hashlib.sha256()
+
+    def write(self, data: bytes, /) -> int:
+        self._hash.update(data)
+        return super().write(data)
 
     def hexdigest(self) -> str:
         return self._hash.hexdigest()
@@ -98,8 +113,7 @@ def pack(root: Path, out: Path | None) -> str:
 
 def _write_tar(root: Path, sink: HashingSink) -> None:
     out = cast(Any, sink)  # writing needs `write` and `tell` alone, which its type does not say
-    # Not as a stream ("w|"): that copies what it has buffered for each piece of a file, which took
-    # more than half of the time. The pieces are larger than tarfile's own 16 KiB, too.
+    # The pieces are larger than tarfile's own 16 KiB.
     with tarfile.TarFile(
         fileobj=out, mode="w", format=tarfile.PAX_FORMAT, copybufsize=COPIED_AT_ONCE
     ) as tar:

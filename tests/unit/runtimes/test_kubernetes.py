@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import signal
 import sys
 import tarfile
@@ -21,6 +22,7 @@ import yaml
 from kubernetes.client import ApiClient
 from strata.cell import Resources
 from strata.errors import Refused
+from strata.image import rootfs
 from strata.members import Port
 from strata.runtimes import kubernetes
 from strata.runtimes.base import RuntimeLostError, Spec
@@ -450,6 +452,22 @@ def test_an_image_is_an_archive_with_one_layer_of_its_digest(tmp_path: Path) -> 
     assert told["RepoTags"] == [images.reference("tools", DIGEST)]
     assert json.loads(texts[told["Config"]])["rootfs"]["diff_ids"] == [f"sha256:{DIGEST}"]
     assert [texts[layer] for layer in told["Layers"]] == [b"layer"]
+
+
+@pytest.mark.parametrize("size", [5, 3 * rootfs.COPIED_AT_ONCE])
+def test_an_engine_that_reads_no_image_says_why(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends before the image, or the last of it, is written."""
+    tar = tmp_path / "tools.tar"
+    tar.write_bytes(b"x" * size)
+    program = tmp_path / "ctr"
+    program.write_text("#!/bin/sh\necho no space left on device >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(Refused, match=r"does not hold image 0123456789ab after the import") as told:
+        images.ContainerdImage("tools", DIGEST).load(tar)
+    assert "no space left on device" in str(told.value)
 
 
 def test_a_host_without_a_cluster_has_nothing_of_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -9,7 +10,7 @@ import platform
 import subprocess
 import tarfile
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from ...errors import Refused
 from ...host.facts import has
@@ -45,11 +46,11 @@ class ContainerdImage:
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         ) as importing:
             assert importing.stdin and importing.stderr  # noqa: S101 - they are pipes
-            try:
+            # Where it ended before it had read all, it says why, also of what is written at last.
+            with contextlib.suppress(BrokenPipeError):
                 write(self, tar, importing.stdin)
+            with contextlib.suppress(BrokenPipeError):
                 importing.stdin.close()
-            except BrokenPipeError:
-                pass  # it says why below
             said = importing.stderr.read()
         if importing.returncode != 0 or not self.holds():
             raise Refused(
@@ -85,7 +86,8 @@ def write(image: ContainerdImage, tar: Path, out: IO[bytes]) -> None:
     data = json.dumps(config, sort_keys=True).encode()
     named, layer = f"{hashlib.sha256(data).hexdigest()}.json", f"{image.content}.tar"
     said = [{"Config": named, "RepoTags": [image.reference], "Layers": [layer]}]
-    with tarfile.open(fileobj=out, mode="w|") as archive:
+    pipe = cast(Any, rootfs.Onward(out))  # writing needs `write` and `tell` alone
+    with tarfile.TarFile(fileobj=pipe, mode="w", copybufsize=rootfs.COPIED_AT_ONCE) as archive:
         for name, text in ((named, data), ("manifest.json", json.dumps(said).encode())):
             entry = tarfile.TarInfo(name)
             entry.size = len(text)
