@@ -30,6 +30,10 @@ options:
   size:
     description: Size of the disk in GiB; what is not written takes no space. Without it a kernel and an archive are made.
     type: int
+  kernel_arguments:
+    description: Words for the kernel on the disk. What runs from memory is given its own when it is started.
+    type: str
+    default: ""
   mirror:
     description: Mirror of the distribution; empty for its usual one.
     type: str
@@ -51,6 +55,7 @@ EXAMPLES = r"""
     packages: [linux-image-cloud-amd64, systemd-sysv, openssh-server, python3, sudo]
     files: roles/guest_system/files
     size: 8
+    kernel_arguments: console=ttyS0
 """
 
 RETURN = r"""
@@ -91,6 +96,7 @@ def main() -> None:
             "packages": {"type": "list", "elements": "str", "required": True},
             "files": {"type": "path", "required": True},
             "size": {"type": "int"},
+            "kernel_arguments": {"type": "str", "default": ""},
             "mirror": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
@@ -98,9 +104,13 @@ def main() -> None:
     given = module.params
     cache = Path(given["cache"])
     shared = (given["suite"], given["packages"], Path(given["files"]), given["mirror"])
-    system: Root = disk.Disk(*shared, given["size"]) if given["size"] else ramdisk.Ramdisk(*shared)
     began = time.monotonic()
     with failing(module):
+        system: Root = (
+            disk.Disk(*shared, given["size"], given["kernel_arguments"])
+            if given["size"]
+            else ramdisk.Ramdisk(*shared)
+        )
         changed = not system.path(cache).exists() if module.check_mode else system.make(cache)
     made = changed and not module.check_mode
     kind = "disk of virtual machines" if given["size"] else "system of bare metal"

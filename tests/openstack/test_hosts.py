@@ -97,7 +97,7 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     for host, settings in HOSTS.items():
         values = json.loads((run / f"hosts/{host}.json").read_text())["values"]
         assert (values["virtualisation"], values["accelerator"]) == ("qemu-tcg", "tcg")
-        assert values["disk.vda.bus"] == "virtio"
+        assert values["disk.vda.bus"] == "virtio" and values["kernel.cmdline"] == "highres=off"
         # What the wheels of the workload images are built for.
         assert {"avx2", "sse4_2"} <= set(values["cpu.flags"])
         cards = [values[key] for key in values if key.startswith("nic.") and key.endswith("driver")]

@@ -112,6 +112,7 @@ def test_bare_metal_is_deployed_measured_and_given_back(testbed: Testbed, tmp_pa
     assert run
     values = json.loads((run / "hosts/metal1.json").read_text())["values"]
     assert (values["virtualisation"], values["accelerator"]) == ("qemu-tcg", "tcg")
+    assert values["kernel.cmdline"] == "highres=off"
     assert "QEMU emulates the CPU of metal1" in (run / "report/index.html").read_text()
 
     for more in ([], ["--check"]):

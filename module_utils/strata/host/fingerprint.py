@@ -93,7 +93,7 @@ QUICK = (
 # The kernel's parameters that bear on speed; the rest can name machines and hold secrets.
 PARAMETERS = frozenset((
     "amd_iommu", "amd_pstate", "apparmor", "audit", "cgroup_disable", "cgroup_enable",
-    "cgroup_no_v1", "clocksource", "cpuidle_haltpoll", "default_hugepagesz", "haltpoll",
+    "cgroup_no_v1", "clocksource", "cpuidle_haltpoll", "default_hugepagesz", "haltpoll", "highres",
     "hugepages", "hugepagesz", "idle", "intel_idle", "intel_iommu", "intel_pstate", "iommu",
     "irqaffinity", "isolcpus", "kvm", "l1tf", "maxcpus", "mds", "mem", "mitigations", "nested_pvm",
     "nmi_watchdog", "nohz", "nohz_full", "nopti", "nosmt", "nospectre_v1", "nospectre_v2",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from strata.errors import Refused
 from strata.providers.guest import drive, keys
-from strata.providers.guest.disk import Disk
+from strata.providers.guest.disk import LOADER, Disk
 from strata.providers.guest.ramdisk import Ramdisk
 
 MAC = "52:54:00:00:00:01"
@@ -18,14 +18,23 @@ GUEST = keys.Guest("id1", "10.0.0.5", KEY)
 
 def test_a_system_is_named_by_all_that_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "customize.sh").write_text("true")
-    disk = Disk("bookworm", ["sudo", "udev"], tmp_path, "", 8)
-    assert disk.key == Disk("bookworm", ["udev", "sudo"], tmp_path, "", 8).key
-    keys = {disk.key, Disk("bookworm", ["sudo"], tmp_path, "", 8).key}
-    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, "", 9).key)
+    disk = Disk("bookworm", ["sudo", "udev"], tmp_path, "", 8, "quiet")
+    assert disk.key == Disk("bookworm", ["udev", "sudo"], tmp_path, "", 8, "quiet").key
+    keys = {disk.key, Disk("bookworm", ["sudo"], tmp_path, "", 8, "quiet").key}
+    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, "", 9, "quiet").key)
+    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, "", 8, "quiet highres=off").key)
     keys.add(Ramdisk("bookworm", ["sudo", "udev"], tmp_path, "").key)
     (tmp_path / "customize.sh").write_text("false")
-    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, "", 8).key)
-    assert len(keys) == 5
+    keys.add(Disk("bookworm", ["sudo", "udev"], tmp_path, "", 8, "quiet").key)
+    assert len(keys) == 6
+
+
+def test_the_words_for_a_kernel_are_one_line_of_its_boot_loader(tmp_path: Path) -> None:
+    line = "\n  APPEND root=UUID=1 rw quiet highres=off\n"
+    assert line in LOADER.format(root="1", arguments="quiet highres=off")
+    with pytest.raises(Refused, match="the arguments of a kernel are words of one line") as told:
+        Disk("bookworm", [], tmp_path, "", 8, "quiet\nLABEL other")
+    assert told.value.given == r"'quiet\nLABEL other'"
 
 
 def test_a_drive_tells_a_host_its_keys_and_its_address() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...errors import Refused
 from ...host.making import Aside
 from .root import EPOCH, Root, only
 
@@ -26,21 +27,32 @@ DEFAULT linux
 LABEL linux
   KERNEL vmlinuz
   INITRD initrd.img
-  APPEND root=UUID={root} rw console=tty0 console=ttyS0 net.ifnames=0
+  APPEND root=UUID={root} rw {arguments}
 """
 
 
 @dataclass(frozen=True)
 class Disk(Root):
-    """`size` is in GiB."""
+    """`size` is in GiB; `arguments` are words for its kernel. Raises Refused for several lines."""
 
     size: int
+    arguments: str
+
+    def __post_init__(self) -> None:
+        if not self.arguments.isprintable():
+            raise Refused(
+                "the arguments of a kernel are words of one line",
+                example="console=tty0 console=ttyS0 net.ifnames=0",
+                given=repr(self.arguments),
+                then="name them in one line in the provider's settings",
+            )
 
     def form(self) -> list[Any]:
-        return [self.size, LOADER, TABLE]
+        return [self.size, LOADER, self.arguments, TABLE]
 
     def fill(self, aside: Aside, root: Path, made: Path) -> None:
-        self._join(aside, _boot(aside, root), self._ext4(aside, root), made / DISK)
+        boot = _boot(aside, root, self.arguments)
+        self._join(aside, boot, self._ext4(aside, root), made / DISK)
 
     def _ext4(self, aside: Aside, root: Path) -> Path:
         image = aside.folder / "root.img"
@@ -61,10 +73,10 @@ class Disk(Root):
         aside.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(disk)])
 
 
-def _boot(aside: Aside, root: Path) -> Path:
+def _boot(aside: Aside, root: Path, arguments: str) -> Path:
     """The file system that the boot loader reads."""
     boot, loader = aside.folder / "boot.img", aside.folder / "syslinux.cfg"
-    loader.write_text(LOADER.format(root=ROOT_ID))
+    loader.write_text(LOADER.format(root=ROOT_ID, arguments=arguments))
     _sparse(boot, BOOT_MIB * MIB)
     aside.run(["mkfs.vfat", "--invariant", "-n", "BOOT", str(boot)])
     parts = {"vmlinuz": only(root, "vmlinuz-*"), "initrd.img": only(root, "initrd.img-*")}
