@@ -71,6 +71,7 @@ def test_hosts_are_made_measured_and_taken_away(testbed: Testbed, tmp_path: Path
     for host in HOSTS:
         values = json.loads((run / f"hosts/{host}.json").read_text())["values"]
         assert (values["virtualisation"], values["accelerator"]) == ("qemu-tcg", "tcg")
+        assert values["kernel.cmdline"] == "highres=off"
     assert "QEMU emulates the CPU of vm1, vm2" in (run / "report/index.html").read_text()
 
     for more in ([], ["--check"]):
