@@ -31,8 +31,6 @@ from schema.lives import Life
 
 CLOUD = "strata-rehearsal"
 CLOUDS = Path("/var/lib/strata-openstack/clouds.yaml")
-# As docs/openstack.md advises for emulated hosts.
-KERNEL_ARGUMENTS = "console=tty0 console=ttyS0 net.ifnames=0 highres=off"
 EXPERIMENT = REPO / "tests/data/experiments/spin.yml"
 # Seconds that are the aim, and a ratio.
 UP, RATIO, ADDED = 240, 1.5, 3
@@ -53,7 +51,7 @@ class Cloud(Lab):
             **{"strata_provider": "openstack", "openstack_cloud": CLOUD},
             **{"openstack_clouds": str(CLOUDS), "openstack_network": "guests"},
             **{"openstack_memory": 768, "openstack_disk": 4},
-            **{"openstack_kernel_arguments": KERNEL_ARGUMENTS, **settings},
+            **{"openstack_kernel_arguments": "highres=off", **settings},
         }
         groups = {
             "testbed": {"children": {"native": {"hosts": hosts, "vars": given}}},

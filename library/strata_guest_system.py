@@ -31,7 +31,7 @@ options:
     description: Size of the disk in GiB; what is not written takes no space. Without it a kernel and an archive are made.
     type: int
   kernel_arguments:
-    description: Words for the kernel on the disk. What runs from memory is given its own when it is started.
+    description: More words for the kernel on the disk. What runs from memory is given its own when it is started.
     type: str
     default: ""
   mirror:
@@ -55,7 +55,7 @@ EXAMPLES = r"""
     packages: [linux-image-cloud-amd64, systemd-sysv, openssh-server, python3, sudo]
     files: roles/guest_system/files
     size: 8
-    kernel_arguments: console=ttyS0
+    kernel_arguments: hugepages=512
 """
 
 RETURN = r"""

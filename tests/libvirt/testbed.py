@@ -33,7 +33,7 @@ def write(inventory: Path, hosts: dict[str, Any], **settings: Any) -> None:
         # Interpreted, and on a machine that has other things to do.
         **{"strata_provider": "libvirt", "libvirt_host": "hypervisor"},
         "libvirt_accelerator": "tcg",
-        "libvirt_kernel_arguments": "console=tty0 console=ttyS0 net.ifnames=0 highres=off",
+        "libvirt_kernel_arguments": "highres=off",
         **{"libvirt_memory": 768, "libvirt_patience": PATIENCE_S, **settings},
     }
     groups = {

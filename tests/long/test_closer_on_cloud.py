@@ -20,7 +20,7 @@ import yaml
 from tests.conftest import REPO, environment
 from tests.integration.lab import folder, records, whole
 from tests.openstack import conftest
-from tests.openstack.testbed import BMC, BMC2, CLOUD, CLOUDS, KERNEL_ARGUMENTS, Testbed
+from tests.openstack.testbed import BMC, BMC2, CLOUD, CLOUDS, Testbed
 from tools import kubernetes_offline
 
 UNHEARD = "ignore::openstack.warnings.RemovedInSDK60Warning"
@@ -50,7 +50,7 @@ def write(inventory: Path) -> None:
         **{"openstack_memory": LESS, "openstack_disk": 14, "openstack_patience": PATIENCE_S},
         **{"openstack_deploy": "direct", "openstack_gateway": "10.78.0.1"},
         **{"openstack_metal_kernel": "linux-image-cloud-amd64", "openstack_packages": PACKAGES},
-        "openstack_kernel_arguments": KERNEL_ARGUMENTS,
+        "openstack_kernel_arguments": "highres=off",
     }
     metal = {
         f"metal{number}": {

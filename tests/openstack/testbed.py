@@ -24,8 +24,6 @@ CLOUDS, CLOUD = FOLDER / "clouds.yaml", "strata-rehearsal"
 BMC, BMC2, IPMI = (FOLDER / f"{name}.yaml" for name in ("bmc", "bmc2", "ipmi"))
 # Between two looks at the cloud while something else runs: it answers on the same processors.
 EVERY_S = 1.0
-# As docs/openstack.md advises for emulated hosts.
-KERNEL_ARGUMENTS = "console=tty0 console=ttyS0 net.ifnames=0 highres=off"
 WRONG = "not-the-one"
 SLICE = "-estrata_slice=native"
 SPIN = (f"-estrata_experiment={EXPERIMENTS}/spin.yml", SLICE)
@@ -48,7 +46,7 @@ def write(inventory: Path, hosts: dict[str, Any], substrate: str = "vm", **setti
         **{"openstack_clouds": str(CLOUDS), "openstack_network": "guests"},
         # Emulated, and on a machine that has other things to do.
         **{"openstack_memory": 768, "openstack_patience": PATIENCE_S},
-        **{"openstack_kernel_arguments": KERNEL_ARGUMENTS, **settings},
+        **{"openstack_kernel_arguments": "highres=off", **settings},
     }
     groups = {
         "testbed": {"children": {"native": {"hosts": hosts, "vars": given}}},

@@ -30,7 +30,7 @@ def test_a_system_is_named_by_all_that_is_in_it(tmp_path: Path) -> None:
 
 
 def test_the_words_for_a_kernel_are_one_line_of_its_boot_loader(tmp_path: Path) -> None:
-    line = "\n  APPEND root=UUID=1 rw quiet highres=off\n"
+    line = "ttyS0 net.ifnames=0 quiet highres=off\n"
     assert line in LOADER.format(root="1", arguments="quiet highres=off")
     with pytest.raises(Refused, match="the arguments of a kernel are words of one line") as told:
         Disk("bookworm", [], tmp_path, "", 8, "quiet\nLABEL other")

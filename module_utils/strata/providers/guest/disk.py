@@ -27,13 +27,13 @@ DEFAULT linux
 LABEL linux
   KERNEL vmlinuz
   INITRD initrd.img
-  APPEND root=UUID={root} rw {arguments}
+  APPEND root=UUID={root} rw console=tty0 console=ttyS0 net.ifnames=0 {arguments}
 """
 
 
 @dataclass(frozen=True)
 class Disk(Root):
-    """`size` is in GiB; `arguments` are words for its kernel. Raises Refused for several lines."""
+    """`size` is in GiB; `arguments` are more words for its kernel, in one line, or Refused."""
 
     size: int
     arguments: str
@@ -42,7 +42,7 @@ class Disk(Root):
         if not self.arguments.isprintable():
             raise Refused(
                 "the arguments of a kernel are words of one line",
-                example="console=tty0 console=ttyS0 net.ifnames=0",
+                example="hugepages=512 isolcpus=2-3",
                 given=repr(self.arguments),
                 then="name them in one line in the provider's settings",
             )
